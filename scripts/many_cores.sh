@@ -4,13 +4,13 @@
 #   scripts/many_cores.sh build DIR       the programs, peers and texts, stripped: 64 MiB at most
 #   scripts/many_cores.sh run DIR OUT     there: OUT/summary.txt, and the records and outputs in OUT/records.tgz
 #
-# Regions, the 31 cells warm and cold, rounds, barriers, programs and encode on WIDTHS threads (2 4 8 16), batches of 16 and 64 callers. A part that
+# The 31 cells warm and cold, rounds, programs and encode on WIDTHS threads (2 4 8 16), batches of 16 and 64 callers. A part that
 # has no time left, or a peer that does not start, is skipped, and the summary says so. DATA is the folder of texts and tokenizers; gigatoken is
 # measured if Python can import it, from DIR/python too (pip install --no-deps --target DIR/python gigatoken awkward awkward_cpp). oneTBB: crates/windrow-bench/README.md.
 set -euo pipefail
 
 limit=470
-programs=(latency cells rounds barriers batches programs)
+programs=(cells rounds batches programs)
 usage() {
     sed -n '2,9s/^# \?//p' "$0"
     exit 2
@@ -24,7 +24,7 @@ build() {
     cargo build --release --locked -p windrow-bench "${programs[@]/#/--bin=}"
     cargo build --release --locked -p windrow-cli
     for program in "${programs[@]}" windrow; do strip -o "$1/$program" "$target/$program"; done
-    for arms in cells:omp-static,omp-passive-static,tbb-auto rounds:omp-team barriers:omp-bound-cross; do
+    for arms in cells:omp-static,omp-passive-static,tbb-auto rounds:omp-team; do
         WINDROW_BENCH_PEERS=$1/peers "$1/${arms%:*}" --arms "${arms#*:}" --repetitions 1 >"$1/check.txt" || true
     done
     # Their runtimes, which the other machine may not have.
@@ -93,7 +93,7 @@ run() {
     trap 'rm -rf "$work"' EXIT
     mkdir -p "$out"
     export WINDROW_RECORD_DIRTY=1 WINDROW_BENCH_PEERS=$dir/peers LD_LIBRARY_PATH=$dir/lib
-    local cpus known='' most cells crossings=hurdles rounds=hurdles
+    local cpus known='' most cells rounds=hurdles
     cpus=$(nproc)
     widths=()
     for width in ${WIDTHS:-2 4 8 16}; do
@@ -107,14 +107,11 @@ run() {
     done
     cells=windrow,rayon,rayon-inside,commonware-batches,commonware-inside$known
     if [[ $known == *omp* ]]; then
-        crossings+=,omp-cross,omp-passive-cross
         rounds+=,omp-team
     fi
-    part regions "$most" "$dir/latency" --runtimes bare,windrow,rayon,omp,tbb --repetitions 3 --record
     for width in "${widths[@]}"; do
         part "cells-warm-$width" "$width" "$dir/cells" --arms "$cells" --repetitions 5 --record
-        part "rounds-$width" "$width" "$dir/rounds" --arms "windrow-rounds,$rounds" --sizes 10k,100k --repetitions 3 --record
-        part "barriers-$width" "$width" "$dir/barriers" --arms "windrow-barrier,windrow-round,$crossings" --repetitions 5 --record
+        part "rounds-$width" "$width" "$dir/rounds" --arms "windrow-rounds,$rounds" --sizes 10000,100000 --repetitions 3 --record
         part "cells-cold-$width" "$width" "$dir/cells" --regime cold --arms "$cells" --repetitions 3 --record
         part "programs-$width" "$width" "$dir/programs" --processes 1 --repetitions 3 --record
     done

@@ -1,4 +1,4 @@
-//! Tells the linker that Node has the functions which an addon calls.
+//! Passes the functions of Node that an addon calls to the linker.
 
 fn main() {
     napi_build::setup();

@@ -1,15 +1,15 @@
-//! Tells the command the commit that it is built from, where that is known.
+//! Passes the commit of the build to the command, where it is known.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What git prints, without the end of the line. `None` without git, or outside of a repository.
+/// Output of git, without the end of the line. `None` without git, or outside a repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim_end().to_owned())
 }
 
-/// The commit, with `-dirty` behind it if a source differs from it.
+/// The commit, followed by `-dirty` if a source differs from it.
 fn commit() -> Option<String> {
     // A package that lies in the repository of another program is no part of that repository.
     let root = git(&["rev-parse", "--show-toplevel"])?;

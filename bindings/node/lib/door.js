@@ -37,6 +37,8 @@ function errorOf({ failure, message, item }) {
       return new InputError(message, 'ERR_WINDROW_INPUT');
     case 'missing':
       return new FileError(message, 'ENOENT');
+    case 'exists':
+      return new FileError(message, 'EEXIST');
     case 'file':
       return new FileError(message, 'EIO');
     case 'fault':

@@ -11,7 +11,7 @@ class WindrowError extends Error {
     this.name = new.target.name;
     /**
      * For programs: `ERR_WINDROW_ITEM`, `ERR_WINDROW_TOKENIZER`, `ERR_WINDROW_INPUT`, `ERR_WINDROW_MEMORY`, `ERR_WINDROW_DISPOSED`, `ERR_WINDROW_FAULT`,
-     * `ENOENT`, `EIO` or `ERR_WINDROW`.
+     * `ENOENT`, `EEXIST`, `EIO` or `ERR_WINDROW`.
      * @type {string}
      */
     this.code = code;
@@ -24,7 +24,7 @@ class TokenizerError extends WindrowError {}
 /** A document, a file or an option of `encodeFiles` is bad. */
 class InputError extends WindrowError {}
 
-/** A file does not exist (`ENOENT`), or cannot be read or written (`EIO`). */
+/** A file does not exist (`ENOENT`), exists (`EEXIST`), or cannot be read or written (`EIO`). */
 class FileError extends WindrowError {}
 
 /** An item of a batch has no result, so nothing of the batch is returned. */
@@ -36,6 +36,8 @@ class ItemError extends WindrowError {
    */
   constructor(item, reason, code = 'ERR_WINDROW_ITEM') {
     super(`item ${item}: ${reason}`, code);
+    /** @type {string} */
+    this.reason = reason;
     /**
      * The place of the first such item in the batch, from 0.
      * @type {number}

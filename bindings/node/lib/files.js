@@ -1,10 +1,11 @@
 'use strict';
 
-const { kindOf, later, optionsOf, signalOf, stringOf, throwIfAborted } = require('./door.js');
+const { kindOf, later, optionsOf, signalOf, throwIfAborted } = require('./door.js');
 const { WindrowError } = require('./errors.js');
 const native = require('./native.js');
+const { JOB, RUN } = require('./options.js');
 const { Tokenizer, iterableOf, nativeOf, ofWord, pathOf } = require('./tokenizer.js');
-const { inOptions, wordOf } = require('./words.js');
+const { inOptions } = require('./words.js');
 
 /** Milliseconds between two reports of progress. */
 const LOOK = 100;
@@ -30,73 +31,25 @@ const LOOK = 100;
  * @property {string} tokenizer
  * @property {string} format
  * @property {string | null} dtype
- * @property {number | null} eos The id behind each document.
+ * @property {number | null} eos The id after each document.
  * @property {number} seconds
  * @property {string[]} outputs
  * @property {string[]} notes
  */
 
 /**
- * The options of the command `windrow encode`, which `windrow encode --help` explains. Null is no option.
- * @typedef {object} EncodeFilesOptions
+ * @typedef {object} FilesOptions
  * @property {Tokenizer | string | URL | null} [tokenizer] A tokenizer, a name of tiktoken, or the path of a file. Default: `o200k_base`.
- * @property {'npy' | 'nanogpt' | 'megatron' | 'datatrove' | 'mds' | 'jsonl' | 'arrow' | 'parquet' | null} [format] Default: `npy`.
- * @property {string | null} [dtype]
- * @property {boolean | null} [appendEos]
- * @property {string | number | null} [eos]
- * @property {string | number | null} [bos]
- * @property {boolean | null} [addSpecialTokens] Adds the special tokens of the tokenizer around each document. Default: false, as the command; texts
- * have them by default.
- * @property {boolean | null} [specialInText] Recognizes special tokens that are written in a document. Default: they are text, whatever the
- * tokenizer does.
- * @property {boolean | null} [lines]
- * @property {string | readonly string[] | null} [field]
- * @property {string | null} [join]
- * @property {string | readonly string[] | null} [keep]
- * @property {'text' | 'lines' | 'jsonl' | 'parquet' | null} [inputFormat]
- * @property {string | readonly string[] | null} [extensions]
- * @property {boolean | null} [allText]
- * @property {boolean | null} [hidden]
- * @property {boolean | null} [ignoreFiles] Default: true.
- * @property {'fail' | 'skip' | null} [onError] Default: `fail`.
- * @property {number | string | null} [maxSkipped]
- * @property {boolean | null} [overwrite]
- * @property {number | string | null} [shardSize]
- * @property {boolean | null} [resume]
- * @property {number | null} [threads]
- * @property {number | string | null} [memory]
  * @property {((progress: Progress) => void) | null} [progress] Is called some ten times a second, and at the end. What it throws ends the run.
  * @property {AbortSignal | null} [signal] Ends the run; nothing is published then.
  */
 
-/** The kind of each option that becomes words of the command. */
-const KINDS = {
-  dtype: 'string',
-  eos: 'either',
-  bos: 'either',
-  inputFormat: 'string',
-  maxSkipped: 'either',
-  threads: 'number',
-  memory: 'either',
-  shardSize: 'either',
-  format: 'string',
-  onError: 'string',
-  appendEos: 'flag',
-  addSpecialTokens: 'flag',
-  specialInText: 'flag',
-  lines: 'flag',
-  allText: 'flag',
-  hidden: 'flag',
-  overwrite: 'flag',
-  resume: 'flag',
-  ignoreFiles: 'flag',
-  field: 'list',
-  keep: 'list',
-  extensions: 'list',
-  join: 'string',
-};
+/**
+ * The options of the command `windrow encode`, and those of a call.
+ * @typedef {import('./options.js').RunOptions & FilesOptions} EncodeFilesOptions
+ */
 
-const NAMES = [...Object.keys(KINDS), 'tokenizer', 'progress', 'signal'];
+const NAMES = [...JOB, ...RUN, 'tokenizer', 'progress', 'signal'];
 
 /**
  * Encodes files into token files, as `windrow encode` does, and returns its account.
@@ -110,13 +63,12 @@ const NAMES = [...Object.keys(KINDS), 'tokenizer', 'progress', 'signal'];
 async function encodeFiles(inputs, output, options) {
   const known = /** @type {any} */ (optionsOf(options, 'encodeFiles', NAMES));
   const signal = signalOf(known);
-  const words = wordsOf(inputs, output, known);
+  const spec = specOf(inputs, output, known);
   const { progress } = known;
   if (progress !== undefined && progress !== null && typeof progress !== 'function') {
     throw new TypeError(`progress must be a function, not ${kindOf(progress)}`);
   }
-  const [adds, special] = [known.addSpecialTokens ?? false, known.specialInText ?? false];
-  const loaded = await loadedOf(known.tokenizer ?? 'o200k_base', !special);
+  const loaded = await loadedOf(known.tokenizer ?? 'o200k_base', !known.specialInText);
   throwIfAborted(signal);
   /** @type {any} */
   let job;
@@ -129,7 +81,7 @@ async function encodeFiles(inputs, output, options) {
   });
   const done = later(
     (callback) => {
-      job = new native.FilesJob(words, nativeOf(loaded), adds, special, callback);
+      job = new native.FilesJob(spec, nativeOf(loaded), callback);
     },
     signal,
     () => job.stop(),
@@ -150,7 +102,7 @@ async function encodeFiles(inputs, output, options) {
     return { ...JSON.parse(summary), notes: notes.map(inOptions) };
   } catch (error) {
     if (error instanceof WindrowError) {
-      error.message = inOptions(error.message);
+      error.message = NAMES.reduce((message, name) => message.replaceAll(snakeOf(name), name), inOptions(error.message));
     }
     throw error;
   } finally {
@@ -161,67 +113,49 @@ async function encodeFiles(inputs, output, options) {
 }
 
 /**
- * The words of the command line.
+ * The run as JSON.
  * @param {string | URL | Iterable<string | URL>} inputs
  * @param {string | URL} output
  * @param {any} options
- * @returns {string[]}
+ * @returns {string}
  */
-function wordsOf(inputs, output, options) {
-  const words = ['windrow', 'encode', `--output=${pathOf(output, 'output')}`];
-  for (const [name, kind] of Object.entries(KINDS)) {
-    const value = options[name];
-    if (value !== undefined && value !== null) {
-      addOption(words, name, kind, value);
-    }
-  }
-  words.push('--');
-  const before = words.length;
+function specOf(inputs, output, options) {
   const isOne = typeof inputs === 'string' || inputs instanceof URL;
-  for (const input of isOne ? [inputs] : iterableOf(inputs, 'inputs', 'paths')) {
-    words.push(pathOf(input, isOne ? 'inputs' : `inputs[${words.length - before}]`));
-  }
-  if (words.length === before) {
+  const paths = Array.from(isOne ? [inputs] : iterableOf(inputs, 'inputs', 'paths'), (input, at) => pathOf(input, isOne ? 'inputs' : `inputs[${at}]`));
+  if (paths.length === 0) {
     throw new TypeError('inputs must name a file at least');
   }
-  return words;
+  /** @param {string[]} names */
+  const given = (names) => names.filter((name) => (options[name] ?? null) !== null).map((name) => [snakeOf(name), plainOf(options[name], name)]);
+  return JSON.stringify({
+    job: Object.fromEntries(given(JOB)),
+    run: { ...Object.fromEntries(given(RUN)), inputs: paths, output: pathOf(output, 'output') },
+  });
 }
 
 /**
- * @param {string[]} words
- * @param {string} name
- * @param {string} kind
+ * A value for JSON.
  * @param {any} value
+ * @param {string} name
+ * @returns {unknown}
  */
-function addOption(words, name, kind, value) {
-  if (kind === 'flag') {
-    if (typeof value !== 'boolean') {
-      throw new TypeError(`${name} must be a boolean, not ${kindOf(value)}`);
-    }
-    if (name === 'ignoreFiles' ? !value : value) {
-      words.push(`--${wordOf(name)}`);
-    }
-  } else if (kind === 'list') {
-    const isOne = typeof value === 'string';
-    let index = 0;
-    for (const each of isOne ? [value] : iterableOf(value, name, 'strings')) {
-      words.push(`--${wordOf(name)}=${stringOf(each, isOne ? name : `${name}[${index++}]`)}`);
-    }
-  } else if (kind !== 'string' && typeof value === 'number') {
-    if (!(Number.isSafeInteger(value) && value >= 0)) {
-      throw new RangeError(`${name} must be a whole number from 0 on, not ${value}`);
-    }
-    words.push(`--${wordOf(name)}=${value}`);
-  } else if (kind === 'number') {
-    throw new TypeError(`${name} must be a number, not ${kindOf(value)}`);
-  } else if (kind === 'either' && typeof value !== 'string') {
-    throw new TypeError(`${name} must be a number or a string, not ${kindOf(value)}`);
-  } else {
-    const text = stringOf(value, name);
-    // The command reads escapes in it.
-    const escaped = name === 'join' ? text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('\t', '\\t') : text;
-    words.push(`--${wordOf(name)}=${escaped}`);
+function plainOf(value, name) {
+  if (value instanceof URL) {
+    return pathOf(value, name);
   }
+  if (!['string', 'number', 'boolean', 'object'].includes(typeof value) || Number.isNaN(value)) {
+    throw new TypeError(`${name} must not be ${kindOf(value)}`);
+  }
+  return typeof value === 'object' && Symbol.iterator in value ? [...value] : value;
+}
+
+/**
+ * The name of an option in JSON.
+ * @param {string} name
+ * @returns {string}
+ */
+function snakeOf(name) {
+  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 /**
@@ -243,4 +177,4 @@ async function loadedOf(tokenizer, encodeSpecialTokens) {
   return ofWord(pathOf(tokenizer, 'tokenizer'), encodeSpecialTokens);
 }
 
-module.exports = { encodeFiles };
+module.exports = { encodeFiles, loadedOf, plainOf, snakeOf };

@@ -74,7 +74,7 @@ class Gather {
         call.resolve(resultOf(item));
       });
     } catch (error) {
-      // An item without a result fails its own call, and not those beside it.
+      // An item without a result fails its own call, and not the others of its batch.
       const isOfOne = error instanceof ItemError && calls.length > 1;
       await each(calls, (call) => {
         if (isOfOne && !call.isOver) {

@@ -27,7 +27,7 @@ const none = ends.subarray(0, 0);
 /** Bytes of results that are lent by now: see `limits.lent`. */
 let lent = 0;
 
-/** A unit of UTF-16 has at most so many bytes of UTF-8. */
+/** Largest number of bytes of UTF-8 for a unit of UTF-16. */
 const WIDEST = 3;
 
 /**
@@ -75,9 +75,9 @@ class Items {
 function* copyTexts(job, texts) {
   let item = 0;
   while (item < texts.list.length) {
-    const behind = copySome(job, texts.list, item);
-    if (behind > item) {
-      item = behind;
+    const after = copySome(job, texts.list, item);
+    if (after > item) {
+      item = after;
       yield waiting;
       continue;
     }
@@ -102,7 +102,7 @@ function* copyTexts(job, texts) {
 let waiting = 0;
 
 /**
- * Copies the texts from `item` on that fit into a piece, and returns which is the first one behind them.
+ * Copies the texts from `item` on that fit into a piece, and returns the index of the first one after them.
  * @param {Job<any>} job
  * @param {readonly string[]} texts
  * @param {number} item
@@ -235,7 +235,7 @@ function runHere(job, copies) {
 }
 
 /**
- * Bytes of a result outside of the heap.
+ * Bytes of a result outside the heap.
  * @param {any} result
  * @returns {number}
  */
@@ -244,15 +244,13 @@ function bytesOf(result) {
 }
 
 /**
- * The result of a job on other threads. It begins once there is more than a piece and the copy takes long: they work meanwhile.
- * @template R
- * @param {Job<R>} job
+ * Copies into a job on other threads. It begins once there is more than a piece and the copy takes long: they work meanwhile.
+ * @param {Job<any>} job
  * @param {Generator<number, void, void>} copies
  * @param {AbortSignal} [signal]
  * @param {Items<any>} [items] What is copied, if others may change it.
- * @returns {Promise<R>}
  */
-async function run(job, copies, signal, items) {
+async function copyAll(job, copies, signal, items) {
   const turns = new Turns();
   try {
     for (let waiting of copies) {
@@ -275,7 +273,72 @@ async function run(job, copies, signal, items) {
     job.stop();
     throw error;
   }
+}
+
+/**
+ * The result of a job on other threads.
+ * @template R
+ * @param {Job<R>} job
+ * @param {Generator<number, void, void>} copies
+ * @param {AbortSignal} [signal]
+ * @param {Items<any>} [items] What is copied, if others may change it.
+ * @returns {Promise<R>}
+ */
+async function run(job, copies, signal, items) {
+  await copyAll(job, copies, signal, items);
   return later((callback) => job.finish(callback), signal, () => job.stop());
 }
 
-module.exports = { Items, copyIds, copyTexts, disposed, isDetached, run, runHere };
+/** Texts of a stream that are copied together, at most. */
+const TOGETHER = 1024;
+
+/**
+ * The result of a job on texts, which may come from a stream.
+ * @template R
+ * @param {Job<R>} job
+ * @param {Iterable<string> | AsyncIterable<string>} texts
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<R>}
+ */
+async function runTexts(job, texts, signal) {
+  if (Symbol.iterator in texts) {
+    const items = new Items(texts);
+    return run(job, copyTexts(job, items), signal, items);
+  }
+  let before = 0;
+  /** @type {string[]} */
+  let some = [];
+  let units = 0;
+  const copyThem = async () => {
+    const items = new Items(some);
+    try {
+      await copyAll(job, copyTexts(job, items), signal);
+    } catch (error) {
+      throw error instanceof ItemError ? new ItemError(before + error.item, error.reason, error.code) : error;
+    }
+    before += some.length;
+    [some, units] = [[], 0];
+  };
+  try {
+    for await (const text of texts) {
+      throwIfAborted(signal);
+      if (typeof text !== 'string') {
+        const hint = ArrayBuffer.isView(text) ? ' (hint: a stream of bytes has setEncoding, or a TextDecoderStream)' : '';
+        throw new TypeError(`item ${before + some.length} must be a string, not ${kindOf(text)}${hint}`);
+      }
+      some.push(text);
+      units += text.length;
+      if (some.length === TOGETHER || units * WIDEST > BYTES) {
+        await copyThem();
+        job.begin();
+      }
+    }
+    await copyThem();
+  } catch (error) {
+    job.stop();
+    throw error;
+  }
+  return later((callback) => job.finish(callback), signal, () => job.stop());
+}
+
+module.exports = { Items, copyIds, copyTexts, disposed, isDetached, run, runHere, runTexts };

@@ -3,11 +3,13 @@
 
 const { fileURLToPath } = require('node:url');
 
-const { Turns, kindOf, later, optionsOf, resultOf, signalOf, stringOf, throwIfAborted } = require('./door.js');
+const { Turns, halfOf, kindOf, later, optionsOf, resultOf, signalOf, stringOf, throwIfAborted } = require('./door.js');
+const { ItemError } = require('./errors.js');
 const { Gather } = require('./gather.js');
-const { Items, copyIds, copyTexts, disposed, isDetached, run, runHere } = require('./jobs.js');
+const { Items, copyIds, copyTexts, disposed, isDetached, run, runHere, runTexts } = require('./jobs.js');
 const limits = require('./limits.js');
 const native = require('./native.js');
+const { decodeStreamOf } = require('./stream.js');
 
 /**
  * @typedef {object} LoadOptions
@@ -49,6 +51,52 @@ const native = require('./native.js');
  */
 
 /**
+ * @typedef {object} CountTokensOptions
+ * @property {number | null} [limit] Counts no further than it must to know that there are more: the result is `Infinity` then.
+ */
+
+/**
+ * @typedef {object} EncodingsOptions
+ * @property {number | null} [maxLength] Cuts each row to this number of ids, special tokens included.
+ * @property {number | null} [stride] With `overflow`, how many ids a row has in common with the one before. Default: 0.
+ * @property {'right' | 'left' | null} [truncationSide] Where ids are cut off. Default: `right`.
+ * @property {'longestFirst' | 'onlyFirst' | 'onlySecond' | null} [truncation] Which text of a pair is cut. Default: `longestFirst`.
+ * @property {boolean | null} [overflow] Makes rows of what is cut off, too. Default: false.
+ * @property {boolean | number | null} [padding] Fills all rows to the length of the longest (`true`), or to this one. Default: false.
+ * @property {number | null} [padToMultipleOf] Rounds the length up. Default: 1.
+ * @property {'right' | 'left' | null} [paddingSide] Default: that of the tokenizer's file, or `right`.
+ * @property {number | null} [padId] The id that fills. Default: that of the tokenizer's file, or of its `[PAD]` or `<pad>`.
+ */
+
+/**
+ * Encodings of a batch, row after row: those of row `n` are from `offsets[n]` to `offsets[n + 1]` in each array. With padding, rows are equally
+ * long: `ids` is a matrix. `decodeBatch` takes it as a batch.
+ * @typedef {object} Encodings
+ * @property {Uint32Array} ids
+ * @property {Uint32Array} typeIds 1 for the second text of a pair, where the model distinguishes them.
+ * @property {Uint32Array} attentionMask 0 for what fills.
+ * @property {Uint32Array} specialTokensMask 1 for special tokens around texts, and for what fills.
+ * @property {Uint32Array} spans Where each token is in its text, in units of JavaScript strings: token `n` is `text.slice(spans[2 * n], spans[2 * n + 1])`.
+ * @property {Float64Array} offsets Where each row begins, and the end of the last one.
+ * @property {Float64Array} inputs The input of each row: with `overflow` several may be of one.
+ */
+
+/**
+ * A message of a conversation, as chat templates take it.
+ * @typedef {{ role: string, content?: unknown, [name: string]: unknown }} Message
+ */
+
+/**
+ * @typedef {object} ChatOptions
+ * @property {string | null} [chatTemplate] The text of a template. Default: that next to the file of the tokenizer, `chat_template.jinja` or in
+ * `tokenizer_config.json`.
+ * @property {readonly object[] | null} [tools] Tools that the model may call.
+ * @property {readonly object[] | null} [documents] Documents that the template may write.
+ * @property {boolean | null} [addGenerationPrompt] Adds what an answer of the model begins with. Default: true.
+ * @property {string | null} [date] The day that the template sees as today, as in `2026-07-26`. Default: today.
+ */
+
+/**
  * The addon's object of a tokenizer, for the modules of this package.
  * @type {(tokenizer: Tokenizer) => any}
  */
@@ -83,6 +131,8 @@ class Tokenizer {
   #native;
   /** @type {Record<string, Gather<any, any>>} */
   #gathers = {};
+  /** @type {{ source?: string, date: string, chat: any } | undefined} */
+  #chat;
 
   /**
    * For the functions of this class.
@@ -138,8 +188,8 @@ class Tokenizer {
   }
 
   /**
-   * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`. All tokenizers of
-   * one vocabulary share its memory.
+   * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `p50k_base`, `cl100k_base`, `o200k_base` or `o200k_harmony`.
+   * All tokenizers of one vocabulary share its memory.
    * @param {string} name
    * @param {LoadOptions | null} [options]
    * @returns {Promise<Tokenizer>}
@@ -156,6 +206,27 @@ class Tokenizer {
    */
   static fromTiktokenSync(name, options) {
     return Tokenizer.#loadHere('tiktoken', stringOf(name, 'name'), encodesSpecialTokens(options, 'fromTiktokenSync'));
+  }
+
+  /**
+   * The tokenizer of a model by its name: one of OpenAI, such as `gpt-4o` or `gpt-oss-20b`, or one that the cache of the Hugging Face Hub has on
+   * this machine, such as `Qwen/Qwen2.5-7B`. Nothing is downloaded: the error of a model that is not there has the command that does.
+   * @param {string} name
+   * @param {LoadOptions | null} [options]
+   * @returns {Promise<Tokenizer>}
+   */
+  static async fromModel(name, options) {
+    return Tokenizer.#load('model', stringOf(name, 'name'), encodesSpecialTokens(options, 'fromModel'));
+  }
+
+  /**
+   * `fromModel`, on this thread.
+   * @param {string} name
+   * @param {LoadOptions | null} [options]
+   * @returns {Tokenizer}
+   */
+  static fromModelSync(name, options) {
+    return Tokenizer.#loadHere('model', stringOf(name, 'name'), encodesSpecialTokens(options, 'fromModelSync'));
   }
 
   /**
@@ -194,6 +265,7 @@ class Tokenizer {
     Object.values(this.#gathers).forEach((gather) => gather.flush());
     this.#native?.dispose();
     this.#native = undefined;
+    this.#chat = undefined;
   }
 
   /**
@@ -279,14 +351,14 @@ class Tokenizer {
   /**
    * The ids of many texts, in flat memory, by all CPUs that the process may use.
    *
-   * An `ItemError` says which text has no ids, such as one with half of a surrogate pair.
-   * @param {Iterable<string>} texts
+   * An `ItemError` says which text has no ids, such as one with half of a surrogate pair. Texts may come from a stream, of which each chunk is one.
+   * @param {Iterable<string> | AsyncIterable<string>} texts
    * @param {(EncodeOptions & SignalOptions) | null} [options]
    * @returns {Promise<Batch>}
    */
   async encodeBatch(texts, options) {
     const { signal, adds } = laterOptions(options, 'encodeBatch');
-    return this.#encodeBatch(textsOf(texts), adds, signal);
+    return this.#encodeBatch(textsOf(texts, true), adds, signal);
   }
 
   /**
@@ -330,14 +402,14 @@ class Tokenizer {
   }
 
   /**
-   * How many ids each text has, as whole numbers.
-   * @param {Iterable<string>} texts
+   * How many ids each text has, as whole numbers. Texts may come from a stream.
+   * @param {Iterable<string> | AsyncIterable<string>} texts
    * @param {(EncodeOptions & SignalOptions) | null} [options]
    * @returns {Promise<Float64Array>}
    */
   async countBatch(texts, options) {
     const { signal, adds } = laterOptions(options, 'countBatch');
-    return this.#countBatch(textsOf(texts), adds, signal);
+    return this.#countBatch(textsOf(texts, true), adds, signal);
   }
 
   /**
@@ -349,6 +421,140 @@ class Tokenizer {
   countBatchSync(texts, options) {
     const adds = hereOptions(options, 'countBatchSync');
     return this.#countBatchHere(textsOf(texts), adds);
+  }
+
+  /**
+   * How many ids a text has, at once and on this thread. With a `limit` the rest of a text that has more is not looked at, where windrow's own
+   * engine encodes: so that a long text costs no more than one at the limit.
+   * @param {string} text
+   * @param {(EncodeOptions & CountTokensOptions) | null} [options]
+   * @returns {number} `Infinity` for more than `limit`.
+   */
+  countTokens(text, options) {
+    const known = optionsOf(options, 'countTokens', ['addSpecialTokens', 'limit']);
+    const limit = known.limit ?? Infinity;
+    if (typeof limit !== 'number' || !(limit >= 0)) {
+      throw new TypeError(`limit must be a number from 0 on, not ${typeof limit === 'number' ? limit : kindOf(limit)}`);
+    }
+    if (!textOf(text).isWellFormed()) {
+      throw new ItemError(0, halfOf(text));
+    }
+    return resultOf(this.#open.countUpTo(text, flagOf(known, 'addSpecialTokens', true), limit)) ?? Infinity;
+  }
+
+  /**
+   * Whole encodings, for models that take masks, pairs and rows of one length: BERT and its kin. Inputs are all texts, or all pairs of texts.
+   * @param {Iterable<string> | Iterable<readonly [string, string]>} inputs
+   * @param {(EncodeOptions & EncodingsOptions & SignalOptions) | null} [options]
+   * @returns {Promise<Encodings>}
+   */
+  async encodings(inputs, options) {
+    const { signal, items, job } = this.#encodings(inputs, options, 'encodings', ['signal']);
+    return run(job, copyTexts(job, items), signal, items);
+  }
+
+  /**
+   * `encodings`, on this thread and with the help of others.
+   * @param {Iterable<string> | Iterable<readonly [string, string]>} inputs
+   * @param {(EncodeOptions & EncodingsOptions) | null} [options]
+   * @returns {Encodings}
+   */
+  encodingsSync(inputs, options) {
+    const { items, job } = this.#encodings(inputs, options, 'encodingsSync', []);
+    return runHere(job, copyTexts(job, items));
+  }
+
+  /**
+   * @param {Iterable<any>} inputs
+   * @param {any} options
+   * @param {string} call
+   * @param {string[]} more
+   */
+  #encodings(inputs, options, call, more) {
+    const known = optionsOf(options, call, [...ENCODINGS, ...more]);
+    const signal = signalOf(known);
+    const list = Array.from(textsOf(inputs));
+    const pairs = Array.isArray(list[0]);
+    const texts = pairs ? list.flatMap((pair, item) => pairOf(pair, item)) : list;
+    const { padding = false } = known;
+    if (padding !== null && typeof padding !== 'boolean') {
+      countOf(known, 'padding', 1);
+    }
+    const side = oneOf(known, 'paddingSide', ['right', 'left']);
+    const job = new native.EncodingsJob(this.#open, {
+      addSpecialTokens: flagOf(known, 'addSpecialTokens', true),
+      pairs,
+      overflow: flagOf(known, 'overflow', false),
+      maxLength: countOf(known, 'maxLength', 1),
+      stride: countOf(known, 'stride', 0) ?? 0,
+      truncatesLeft: oneOf(known, 'truncationSide', ['right', 'left']) === 'left',
+      strategy: oneOf(known, 'truncation', ['longestFirst', 'onlyFirst', 'onlySecond']) ?? 'longestFirst',
+      pads: padding !== false && padding !== null,
+      length: typeof padding === 'number' ? padding : undefined,
+      multiple: countOf(known, 'padToMultipleOf', 1) ?? 1,
+      padsLeft: side && side === 'left',
+      padId: countOf(known, 'padId', 0),
+    });
+    return { signal, items: new Items(texts), job };
+  }
+
+  /**
+   * A stream that decodes ids as they come: for the tokens of a model.
+   * @param {DecodeOptions | null} [options]
+   * @returns {import('./stream.js').DecodeStream}
+   */
+  decodeStream(options) {
+    const skips = decodeHereOptions(options, 'decodeStream');
+    return decodeStreamOf(new native.NativeDecodeStream(this.#open, skips), (ids) => numbersOf(ids, 'ids'));
+  }
+
+  /**
+   * The text of a conversation, as the chat template of the model writes it.
+   * @param {readonly Message[]} messages
+   * @param {ChatOptions | null} [options]
+   * @returns {string}
+   */
+  chatText(messages, options) {
+    const { chat, row, prompts } = this.#conversation(messages, options, 'chatText', []);
+    return resultOf(chat.text(row, prompts));
+  }
+
+  /**
+   * The ids of a conversation: `chatText`, encoded. Special tokens that the template writes are recognized, and none are added.
+   * @param {readonly Message[]} messages
+   * @param {(ChatOptions & SignalOptions) | null} [options]
+   * @returns {Promise<Uint32Array>}
+   */
+  async encodeChat(messages, options) {
+    const { chat, row, prompts, signal } = this.#conversation(messages, options, 'encodeChat', ['signal']);
+    return later((callback) => chat.encode(this.#open, row, prompts, callback), signal);
+  }
+
+  /**
+   * @param {readonly Message[]} messages
+   * @param {any} options
+   * @param {string} call
+   * @param {string[]} more
+   */
+  #conversation(messages, options, call, more) {
+    const known = optionsOf(options, call, ['addGenerationPrompt', 'chatTemplate', 'date', 'documents', 'tools', ...more]);
+    const signal = signalOf(known);
+    const source = known.chatTemplate === undefined || known.chatTemplate === null ? undefined : stringOf(known.chatTemplate, 'chatTemplate');
+    const date = known.date === undefined || known.date === null ? today() : stringOf(known.date, 'date');
+    if (!Array.isArray(messages)) {
+      throw new TypeError(`messages must be an array of messages, not ${kindOf(messages)}`);
+    }
+    // The last one is kept: a conversation follows another with the same template.
+    if (this.#chat?.source !== source || this.#chat?.date !== date) {
+      this.#chat = { source, date, chat: resultOf(native.NativeChat.load(this.#open, source, date)) };
+    }
+    const { tools, documents } = known;
+    const row = {
+      messages: JSON.stringify(messages),
+      ...(tools && { tools: JSON.stringify(tools) }),
+      ...(documents && { documents: JSON.stringify(documents) }),
+    };
+    return { chat: this.#chat.chat, row, prompts: flagOf(known, 'addGenerationPrompt', true), signal };
   }
 
   /**
@@ -417,15 +623,13 @@ class Tokenizer {
   }
 
   /**
-   * @param {Iterable<string>} texts
+   * @param {Iterable<string> | AsyncIterable<string>} texts
    * @param {boolean} adds
    * @param {AbortSignal} [signal]
    * @returns {Promise<Batch>}
    */
   async #encodeBatch(texts, adds, signal) {
-    const job = new native.EncodeJob(this.#open, adds);
-    const items = new Items(texts);
-    return disposable(await run(job, copyTexts(job, items), signal, items));
+    return disposable(await runTexts(new native.EncodeJob(this.#open, adds), texts, signal));
   }
 
   /**
@@ -439,15 +643,13 @@ class Tokenizer {
   }
 
   /**
-   * @param {Iterable<string>} texts
+   * @param {Iterable<string> | AsyncIterable<string>} texts
    * @param {boolean} adds
    * @param {AbortSignal} [signal]
    * @returns {Promise<Float64Array>}
    */
   async #countBatch(texts, adds, signal) {
-    const job = new native.CountJob(this.#open, adds);
-    const items = new Items(texts);
-    return run(job, copyTexts(job, items), signal, items);
+    return runTexts(new native.CountJob(this.#open, adds), texts, signal);
   }
 
   /**
@@ -616,14 +818,82 @@ function textOf(text) {
 }
 
 /**
- * @param {Iterable<string>} texts
- * @returns {Iterable<string>}
+ * @template {Iterable<any> | AsyncIterable<any>} T
+ * @param {T} texts
+ * @param {boolean} [mayCome] They may come from a stream.
+ * @returns {T}
  */
-function textsOf(texts) {
+function textsOf(texts, mayCome) {
   if (typeof texts === 'string') {
     throw new TypeError('texts must be several texts, not a single one (hint: put it into an array)');
   }
-  return iterableOf(texts, 'texts', 'strings');
+  if (mayCome && typeof (/** @type {any} */ (texts)?.[Symbol.asyncIterator]) === 'function') {
+    return texts;
+  }
+  return /** @type {T} */ (iterableOf(/** @type {any} */ (texts), 'texts', 'strings'));
+}
+
+/** Options of `encodings`. */
+const ENCODINGS = [
+  'addSpecialTokens',
+  'maxLength',
+  'overflow',
+  'padId',
+  'padToMultipleOf',
+  'padding',
+  'paddingSide',
+  'stride',
+  'truncation',
+  'truncationSide',
+];
+
+/**
+ * @param {any} pair
+ * @param {number} item
+ * @returns {[string, string]}
+ */
+function pairOf(pair, item) {
+  if (!Array.isArray(pair) || pair.length !== 2 || !pair.every((text) => typeof text === 'string')) {
+    throw new TypeError(`item ${item} must be a pair of strings, as the first one is, not ${kindOf(pair)}`);
+  }
+  return /** @type {[string, string]} */ (pair);
+}
+
+/**
+ * An option that is a whole number, from `least` on.
+ * @param {any} options
+ * @param {string} name
+ * @param {number} least
+ * @returns {number | undefined}
+ */
+function countOf(options, name, least) {
+  const value = options[name] ?? undefined;
+  if (value !== undefined && !(Number.isInteger(value) && value >= least && value <= 0xffffffff)) {
+    throw new TypeError(`${name} must be a whole number from ${least} on, not ${typeof value === 'number' ? value : kindOf(value)}`);
+  }
+  return value;
+}
+
+/**
+ * An option that is one of some words.
+ * @param {any} options
+ * @param {string} name
+ * @param {string[]} words
+ * @returns {string | undefined}
+ */
+function oneOf(options, name, words) {
+  const value = options[name] ?? undefined;
+  if (value !== undefined && !words.includes(value)) {
+    const shown = typeof value === 'string' ? `'${value}'` : kindOf(value);
+    throw new TypeError(`${name} must be ${words.map((word) => `'${word}'`).join(' or ')}, not ${shown}`);
+  }
+  return value;
+}
+
+/** The day where this program runs. */
+function today() {
+  const now = new Date();
+  return [now.getFullYear(), now.getMonth() + 1, now.getDate()].map((number) => String(number).padStart(2, '0')).join('-');
 }
 
 /**

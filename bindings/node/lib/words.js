@@ -1,30 +1,13 @@
 'use strict';
 // The words of the command `windrow encode` and the options of `encodeFiles`.
 
-/** Options whose word is another one than their name. */
-const OTHERS = new Map([
-  ['extensions', 'ext'],
-  ['ignoreFiles', 'no-ignore'],
-]);
-
-const NAMES = new Map([...OTHERS].map(([name, word]) => [word, name]));
-
 /** Flags that hints ask for. */
-const FLAGS = ['add-special-tokens', 'all-text', 'append-eos', 'hidden', 'lines', 'overwrite', 'resume', 'special-in-text'];
-
-/**
- * The word of the command for an option.
- * @param {string} name
- * @returns {string}
- */
-function wordOf(name) {
-  return OTHERS.get(name) ?? name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-}
+const FLAGS = ['add-special-tokens', 'all-text', 'append-eos', 'hidden', 'lines', 'no-ignore', 'overwrite', 'resume', 'special-in-text'];
 
 /**
  * A word of a message of the command: in a usage error `'--threads <N>'`, in a hint `--on-error skip`, `--overwrite` or `-o`. Not one in a path.
  */
-const WORD = /'--([a-z][a-z-]*)(?:[ =]<[^>]*>(?:\.\.\.)?)?'|(?<![\w./\\-])(?:-(o)|--([a-z][a-z-]*[a-z])(?:[ =]([A-Z][A-Z_]*|\d\w*|(?:skip|fail|jsonl|lines|parquet|text)(?:\|[a-z]+)*)\b)?)(?![\w./\\-])/g;
+const WORD = /'--([a-z][a-z-]*)(?:[ =]<[^>]*>(?:\.\.\.)?)?'|(?<![\w./\\-])(?:-(o)|--([a-z][a-z-]*[a-z])(?:[ =]([A-Z][A-Z_]*|\d\w*|(?:skip|fail|all|assistant|split|whole|u16|u32|i32|npy|nanogpt|megatron|datatrove|mds|jsonl|arrow-stream|arrow|lines|parquet|text|warc|webdataset)(?:\|[a-z]+)*)\b)?)(?![\w./\\-])/g;
 
 /** Pipe into the command in a hint. A function has no such input. */
 const PIPE = / \| windrow encode - --input-format ([a-z|]+)/;
@@ -52,13 +35,10 @@ function lineInOptions(line) {
     if (usage !== undefined || o !== undefined) {
       return name;
     }
-    if (word === 'no-ignore') {
-      return 'ignoreFiles: false';
-    }
     if (value !== undefined && !FLAGS.includes(word)) {
       return `${name}: ${/^\d+$/.test(value) ? value : quoted(value)}`;
     }
-    const isAskedFor = FLAGS.includes(word) && !/(leave out|or|the)\s$/.test(line.slice(0, place));
+    const isAskedFor = FLAGS.includes(word) && !/(omit|or|the)\s$/.test(line.slice(0, place));
     return `${name}${isAskedFor ? ': true' : ''}${value === undefined ? '' : found.slice(found.length - value.length - 1)}`;
   });
 }
@@ -74,7 +54,7 @@ function quoted(values) {
 
 /** @param {string} word */
 function nameOf(word) {
-  return NAMES.get(word) ?? word.replaceAll(/-([a-z])/g, (_, letter) => letter.toUpperCase());
+  return word.replaceAll(/-([a-z])/g, (_, letter) => letter.toUpperCase());
 }
 
-module.exports = { inOptions, wordOf };
+module.exports = { inOptions };

@@ -1,28 +1,26 @@
 //! The door: every call that works for more than a moment enters Rust here, and errors and panics become failures in one place.
 //!
-//! What may take longer runs on the threads of the pool, and a function of JavaScript is called with its outcome. The event loop stays alive
+//! Work that may take longer runs on the threads of the pool, and a function of JavaScript is called with its outcome. The event loop stays alive
 //! until then. If its environment has ended meanwhile, the outcome is dropped.
-
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use napi::bindgen_prelude::*;
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use windrow_tokenizers::engine::caught;
 
 use crate::failure::Failure;
 
-/// What JavaScript gets: a result or a failure.
+/// The value for JavaScript: a result or a failure.
 pub(crate) type Outcome<R> = Either<R, Failure>;
 
 /// The function of JavaScript that gets the outcome.
 pub(crate) type Callback<'a, R> = Function<'a, Outcome<R>, ()>;
 
-/// The same function, for other threads, which give it an `R`. On its thread that becomes a `Js`.
+/// The callback, for other threads, which give it an `R`. On its thread the `R` becomes a `Js`.
 pub(crate) type Answer<R, Js> = ThreadsafeFunction<Outcome<R>, (), Outcome<Js>, Status, false>;
 
 /// Runs `work` on this thread.
 pub(crate) fn enter<R>(work: impl FnOnce() -> std::result::Result<R, Failure>) -> std::result::Result<R, Failure> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(Failure::panic(&message(payload.as_ref()))))
+    caught(work).unwrap_or_else(|message| Err(Failure::panic(&message)))
 }
 
 /// Runs `work` on this thread, for JavaScript.
@@ -56,9 +54,4 @@ pub(crate) fn outcome<R>(result: std::result::Result<R, Failure>) -> Outcome<R> 
         Ok(result) => Either::A(result),
         Err(failure) => Either::B(failure),
     }
-}
-
-fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }

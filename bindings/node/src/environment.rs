@@ -1,9 +1,9 @@
 //! The environments of the process: each has an event loop and a thread.
 //!
-//! When one ends, its jobs are stopped. When the last one ends, the threads of the pool end too, so that no thread runs while the process
-//! exits or the addon is unloaded. `process.exit` runs no such hook; threads that it leaves behind touch nothing that it frees.
+//! At the end of an environment, its jobs are stopped. At the end of the last one, the threads of the pool end too, so that no thread runs
+//! while the process exits or the addon is unloaded. `process.exit` runs no such hook; threads that outlive it touch nothing that it frees.
 //!
-//! While the thread of an event loop copies, it has a CPU, and so the pool has one less: [`beside_event_loop`]. With one thread too many, all
+//! While the thread of an event loop copies, it has a CPU, and so the pool has one less: [`with_one_thread_less`]. With one thread too many, all
 //! wait at the end of each piece for the one that had no CPU.
 
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use napi::bindgen_prelude::*;
 use windrow::{Pool, PoolBuilder};
 
-/// Whether an environment still wants what its jobs do.
+/// An environment. Once it is closed, the results of its jobs are no longer wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
     is_closed: Arc<AtomicBool>,
@@ -28,8 +28,8 @@ struct Open {
 
 static OPEN: Mutex<Open> = Mutex::new(Open { environments: 0, is_shut_down: false });
 
-/// The pool of [`beside_event_loop`].
-static BESIDE: Mutex<Option<Arc<Pool>>> = Mutex::new(None);
+/// The pool of [`with_one_thread_less`].
+static SMALLER: Mutex<Option<Arc<Pool>>> = Mutex::new(None);
 
 thread_local! {
     static CURRENT: RefCell<Environment> = RefCell::default();
@@ -57,24 +57,24 @@ fn close(environment: Environment) {
     // Held meanwhile: a new environment waits, and then builds a pool.
     if open.environments == 0 && windrow::shutdown().is_ok() {
         open.is_shut_down = true;
-        drop(BESIDE.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(SMALLER.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
 /// Runs `work` with one thread less than the pool has.
-pub(crate) fn beside_event_loop<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+pub(crate) fn with_one_thread_less<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     let threads = windrow::current_num_threads();
     if threads == 1 {
         return work();
     }
-    let mut beside = BESIDE.lock().unwrap_or_else(PoisonError::into_inner);
-    let pool = Arc::clone(beside.get_or_insert_with(|| Arc::new(Pool::new(threads - 1))));
-    drop(beside);
+    let mut smaller = SMALLER.lock().unwrap_or_else(PoisonError::into_inner);
+    let pool = Arc::clone(smaller.get_or_insert_with(|| Arc::new(Pool::new(threads - 1))));
+    drop(smaller);
     pool.install(work)
 }
 
 impl Environment {
-    /// That of this thread.
+    /// The environment of this thread.
     pub(crate) fn current() -> Self {
         CURRENT.with_borrow(Self::clone)
     }

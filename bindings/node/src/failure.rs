@@ -1,19 +1,19 @@
-//! Failures, as the door of JavaScript gets them: it makes an error of the right class of each.
+//! Failures for the door of JavaScript, which makes an error of the right class from each.
 
 use std::io::ErrorKind;
 
 use napi_derive::napi;
-use windrow_cli::{Failed, FailureKind};
 use windrow_tokenizers::engine::{BatchError, DecodeBatchError, DecodeError, EngineError};
+use windrow_tokenizers::run::{Failed, FailureKind};
 use windrow_tokenizers::tokenizer::LoadError;
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[napi(object, object_from_js = false)]
 #[derive(Debug)]
 pub struct Failure {
     /// Its kind, for which `lib/door.js` has a class.
     pub failure: &'static str,
-    /// What failed, where, and what helps.
+    /// The failure, its place, and the remedy.
     pub message: String,
     /// The place of an item in its batch.
     pub item: Option<f64>,
@@ -26,15 +26,20 @@ impl Failure {
 
     /// A file cannot be read.
     pub(crate) fn file(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self::new(if kind == ErrorKind::NotFound { "missing" } else { "file" }, message)
+        let failure = match kind {
+            ErrorKind::NotFound => "missing",
+            ErrorKind::AlreadyExists => "exists",
+            _ => "file",
+        };
+        Self::new(failure, message)
     }
 
-    /// A tokenizer cannot be loaded, or not do what is asked of it.
+    /// A tokenizer cannot be loaded, or cannot do the requested work.
     pub(crate) fn tokenizer(message: impl Into<String>) -> Self {
         Self::new("tokenizer", message)
     }
 
-    /// The same for a function that takes the names of vocabularies and no paths.
+    /// The failure for a function that takes the names of vocabularies and no paths.
     pub(crate) fn of_names(mut self) -> Self {
         for (from, to) in [
             ("neither the name of a vocabulary nor a file", "not the name of a vocabulary"),
@@ -48,7 +53,7 @@ impl Failure {
     /// The text of a panic.
     pub(crate) fn panic(message: &str) -> Self {
         let hint = "hint: please report this, with what RUST_BACKTRACE=1 adds";
-        Self::new("fault", format!("windrow has a fault: {message}\n{hint}"))
+        Self::new("fault", format!("internal error in windrow: {message}\n{hint}"))
     }
 
     /// The call was stopped. JavaScript knows why.
@@ -56,13 +61,18 @@ impl Failure {
         Self::new("stopped", "stopped")
     }
 
+    /// A text, a conversation or an option is bad.
+    pub(crate) fn input(message: impl Into<String>) -> Self {
+        Self::new("input", message)
+    }
+
     /// Anything else.
     pub(crate) fn other(message: impl Into<String>) -> Self {
         Self::new("other", message)
     }
 
-    /// The same for a batch that has `items` items before those that were worked on.
-    pub(crate) fn behind(mut self, items: usize) -> Self {
+    /// The failure for a batch with `items` items before the ones that were processed.
+    pub(crate) fn after(mut self, items: usize) -> Self {
         if let Some(item) = &mut self.item {
             *item += items as f64;
         }
@@ -84,6 +94,18 @@ impl From<DecodeBatchError> for Failure {
     }
 }
 
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        BatchError { document: 0, error }.into()
+    }
+}
+
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        DecodeBatchError { document: 0, error }.into()
+    }
+}
+
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         match error {
@@ -98,7 +120,7 @@ impl From<Failed> for Failure {
         match kind {
             FailureKind::Usage | FailureKind::BadInput => Self::new("input", message),
             FailureKind::Missing => Self::file(ErrorKind::NotFound, message),
-            FailureKind::Io => Self::file(ErrorKind::Other, message),
+            FailureKind::Io | FailureKind::CannotCreate => Self::file(ErrorKind::Other, message),
             FailureKind::Exists => Self::file(ErrorKind::AlreadyExists, message),
             FailureKind::Stopped => Self::stopped(),
             _ => Self::other(message),

@@ -1,6 +1,6 @@
-//! Jobs: a batch that the thread of an event loop copies piece by piece, while threads of the pool work on what it has copied.
+//! Jobs: a batch that the thread of an event loop copies piece by piece, while threads of the pool process the copied pieces.
 //!
-//! A job is on the pool only while it has something to do. It comes there when its copy is through or takes long, and leaves when no item is
+//! A job is on the pool only while it has work to do. It goes there when its copy is complete or takes long, and leaves when no item is
 //! complete. So a job that waits for its event loop blocks no thread.
 
 use std::collections::VecDeque;
@@ -10,25 +10,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use napi::Env;
-use napi::bindgen_prelude::ToNapiValue;
+use napi::bindgen_prelude::{Float64Array, Float64ArraySlice, ToNapiValue};
 
 use crate::door::{Answer, Outcome, enter, outcome, send};
-use crate::environment::{Environment, beside_event_loop};
+use crate::environment::{Environment, with_one_thread_less};
 use crate::failure::Failure;
 use crate::spare::Spare;
 
 /// Memory for the units of items.
-pub(crate) trait Store: Default + Send + Sync + 'static {
+pub(crate) trait Store: AsRef<[Self::Unit]> + Default + Send + Sync + 'static {
     type Unit: Copy;
 
     /// Adds units, and the `ends` of items in them, as JavaScript counts them there, to `all`, which count in this memory.
     fn add(&mut self, units: &[Self::Unit], ends: &[u32], all: &mut Vec<usize>) -> Result<(), Failure>;
 
-    fn units(&self) -> usize;
+    fn units(&self) -> usize {
+        self.as_ref().len()
+    }
 
     fn clear(&mut self);
 
-    /// Pieces that were worked on.
+    /// Pieces that were processed.
     fn spare() -> &'static Spare<Piece<Self>>;
 }
 
@@ -36,7 +38,7 @@ pub(crate) trait Store: Default + Send + Sync + 'static {
 #[derive(Default)]
 pub(crate) struct Piece<S> {
     pub(crate) store: S,
-    /// Behind the last end may be the begin of an item.
+    /// After the last end, the start of another item may follow.
     pub(crate) ends: Vec<usize>,
 }
 
@@ -45,13 +47,7 @@ impl<S: Store> Piece<S> {
         self.ends.last().copied().unwrap_or(0) == self.store.units()
     }
 
-    /// Where each item is.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
-        let begins = [0].into_iter().chain(self.ends.iter().copied());
-        begins.zip(&self.ends).map(|(begin, &end)| begin..end)
-    }
-
-    /// Keeps the memory, if it is that of a usual piece.
+    /// Keeps the memory, if it has the size of a usual piece.
     fn give_back(mut self) {
         if self.store.units() <= LARGEST {
             self.store.clear();
@@ -61,21 +57,21 @@ impl<S: Store> Piece<S> {
     }
 }
 
-/// Pieces that are kept: as many as a copy may be ahead.
+/// Number of pieces that are kept, which is the number by which a copy may be ahead.
 pub(crate) const SPARE_PIECES: usize = 32;
 
-/// Units of a piece that is kept: those of usual ones, and some more.
+/// Maximum units of a piece that is kept: a little more than a usual piece has.
 const LARGEST: usize = 1 << 20;
 
-/// What a job does with its items.
+/// The work of a job on its items.
 pub(crate) trait Work: Send + 'static {
-    /// Where its items are.
+    /// The memory of its items.
     type Store: Store;
     type Output: Send + 'static;
-    /// What JavaScript gets of it.
+    /// The type of its outcome in JavaScript.
     type Js: ToNapiValue + 'static;
 
-    /// Works on items that follow the ones before.
+    /// Processes items that follow the earlier ones.
     fn add(&mut self, pieces: &[Piece<Self::Store>], goes_on: &(dyn Fn() -> bool + Sync)) -> Result<(), Failure>;
 
     fn finish(self) -> Result<Self::Output, Failure>;
@@ -105,9 +101,9 @@ pub(crate) struct Job<W: Work> {
 struct State<W: Work> {
     /// None while a thread uses it, and from the last outcome on.
     work: Option<W>,
-    /// Copied, and not worked on yet. All but the last one are complete.
+    /// Copied pieces that are not processed yet. All but the last one are complete.
     pieces: VecDeque<Piece<W::Store>>,
-    /// Gets the outcome, from when there are no more items.
+    /// The callback for the outcome, set when there are no more items.
     answer: Option<Answer<W::Output, W::Js>>,
     failure: Option<Failure>,
 }
@@ -121,7 +117,7 @@ impl<W: Work> State<W> {
         self.pieces.iter().filter(|piece| piece.is_complete()).map(|piece| piece.store.units()).sum()
     }
 
-    /// The pieces to work on next. While there are more to come, it is one: the number of threads may change behind it.
+    /// The pieces to process next. While more are to come, it is a single one: the number of threads may change after it.
     fn take(&mut self) -> Vec<Piece<W::Store>> {
         let count = if self.answer.is_some() { self.pieces.len() } else { usize::from(self.has_complete()) };
         self.pieces.drain(..count).collect()
@@ -138,7 +134,7 @@ impl<W: Work> Job<W> {
         })
     }
 
-    /// Adds units, and the ends of items among them. Returns how many units wait in complete items.
+    /// Adds units, and the ends of items among them. Returns the number of units that wait in complete items.
     pub(crate) fn push(&self, units: &[<W::Store as Store>::Unit], ends: &[u32]) -> usize {
         let state = &mut *self.state();
         let is_open = state.pieces.back().is_some_and(|last| !last.is_complete());
@@ -159,7 +155,7 @@ impl<W: Work> Job<W> {
         self.state().waiting()
     }
 
-    /// Brings the job to the pool, if it has something to do and is not there.
+    /// Brings the job to the pool, if it has work to do and is not there.
     pub(crate) fn begin(self: &Arc<Self>) {
         let mut state = self.state();
         let has_to_do = state.has_complete() || state.answer.is_some();
@@ -176,7 +172,7 @@ impl<W: Work> Job<W> {
         self.begin();
     }
 
-    /// Works on all items here, for a job that was never [begun](Self::begin).
+    /// Processes all items here, for a job that was never [begun](Self::begin).
     pub(crate) fn finish_here(&self, env: &Env, copied: usize) -> napi::Result<Outcome<W::Js>> {
         let mut state = self.state();
         let (work, failure) = (state.work.take(), state.failure.take());
@@ -194,7 +190,7 @@ impl<W: Work> Job<W> {
     pub(crate) fn stop(&self) {
         // Relaxed: a thread may see it late.
         self.is_stopped.store(true, Ordering::Relaxed);
-        // The collector of JavaScript lets a stopped job wait, and does not see this memory.
+        // The collector of JavaScript keeps a stopped job for a while, and does not see this memory.
         let mut state = self.state();
         state.pieces.clear();
         if state.answer.is_none() {
@@ -223,7 +219,7 @@ impl<W: Work> Job<W> {
             let is_copied = state.answer.is_some();
             drop(state);
             let add = || self.add(&mut work, pieces);
-            let added = enter(|| if is_copied { add() } else { beside_event_loop(add) });
+            let added = enter(|| if is_copied { add() } else { with_one_thread_less(add) });
             if let Err(failure) = added {
                 self.state().failure = Some(failure);
             }
@@ -244,4 +240,24 @@ impl<W: Work> Job<W> {
     fn state(&self) -> MutexGuard<'_, State<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+pub(crate) type Done = std::result::Result<(), Failure>;
+
+/// The place of each item, from the `ends` of all.
+pub(crate) fn ranges(ends: &[usize]) -> impl Iterator<Item = Range<usize>> {
+    [0].into_iter().chain(ends.iter().copied()).zip(ends).map(|(begin, &end)| begin..end)
+}
+
+/// The texts of pieces.
+pub(crate) fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
+    let all = pieces.iter().flat_map(|piece| ranges(&piece.ends).map(|range| piece.store.get(range)));
+    all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside a character"))).collect()
+}
+
+pub(crate) fn numbers_to_js(numbers: Vec<f64>, env: &Env, copied: usize) -> napi::Result<Float64Array> {
+    if numbers.len() > copied {
+        return Ok(Float64Array::new(numbers));
+    }
+    Float64ArraySlice::copy_from(env, &numbers)?.into_typed_array(env)
 }

@@ -10,14 +10,13 @@ use windrow_tokenizers::engine::Ragged;
 
 use crate::door::{Callback, Outcome};
 use crate::failure::Failure;
-use crate::job::{Job, Piece, SPARE_PIECES, Store, Work, outcome_to_js};
+use crate::job::{Done, Job, Piece, SPARE_PIECES, Store, Work, numbers_to_js, outcome_to_js, ranges, texts};
 use crate::spare::Spare;
 use crate::tokenizer::{Core, NativeTokenizer};
+use crate::whole::{Encodings, Settings, Whole};
 
-/// Bytes of a character, by the first half of its first one.
+/// Bytes of a character, by the upper half of its first byte.
 const UTF8_WIDTHS: [usize; 16] = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4];
-
-type Done = std::result::Result<(), Failure>;
 
 impl Store for String {
     type Unit = u8;
@@ -29,10 +28,6 @@ impl Store for String {
         all.extend(in_bytes(units, ends).map(|end| begin + end));
         self.push_str(text);
         Ok(())
-    }
-
-    fn units(&self) -> usize {
-        self.len()
     }
 
     fn clear(&mut self) {
@@ -55,10 +50,6 @@ impl Store for Vec<u32> {
         Ok(())
     }
 
-    fn units(&self) -> usize {
-        self.len()
-    }
-
     fn clear(&mut self) {
         self.clear();
     }
@@ -69,13 +60,7 @@ impl Store for Vec<u32> {
     }
 }
 
-/// The texts of pieces.
-fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
-    let all = pieces.iter().flat_map(|piece| piece.ranges().map(|range| piece.store.get(range)));
-    all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside of a character"))).collect()
-}
-
-/// The ends of texts in `bytes`, of `ends` in units of UTF-16.
+/// The ends of texts in `bytes`, from `ends` in units of UTF-16.
 fn in_bytes<'a>(bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
     let is_ascii = ends.last().is_none_or(|last| *last as usize == bytes.len());
     let (mut byte, mut unit) = (0, 0);
@@ -88,7 +73,7 @@ fn in_bytes<'a>(bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize>
             match bytes[byte..].first_chunk::<8>() {
                 Some(eight) if end - unit >= 8 && eight.is_ascii() => (byte, unit) = (byte + 8, unit + 8),
                 _ => {
-                    // A byte that is missing ends the loop, and what is left is no text.
+                    // A missing byte ends the loop, and the remaining bytes are not text.
                     let width = bytes.get(byte).map_or(4, |first| UTF8_WIDTHS[usize::from(*first >> 4)]);
                     byte = (byte + width).min(bytes.len());
                     unit += if width == 4 { 2 } else { 1 };
@@ -106,15 +91,15 @@ pub struct Ids {
     pub offsets: Float64Array,
 }
 
-/// Results of up to so many values are copied into memory of JavaScript: its collector frees that memory early, and the next batch is written
-/// where the last one was. Larger results are lent to it. What is lent is freed in a turn of the event loop, so calls on the calling thread,
+/// Maximum number of values in results that are copied into memory of JavaScript: its collector frees that memory early, and the next batch is
+/// written to the same place. Larger results are lent to it. Lent memory is freed in a turn of the event loop, so calls on the calling thread,
 /// which may be many without a turn, lend little.
 pub(crate) const COPIED: usize = 1 << 19;
 
 /// Batches that were copied.
 static SPARE: Spare<Ragged> = Spare::new(2);
 
-/// Values that a batch which is kept has space for, at most. The space is an id a byte; English text has a fourth as many ids.
+/// Maximum number of values for which a kept batch has space. The space is an id a byte; English text has a fourth as many ids.
 const LARGEST: usize = 1 << 23;
 
 /// Keeps the memory of a batch, if it is not too large.
@@ -123,13 +108,6 @@ fn give_back(mut batch: Ragged) {
         batch.clear();
         SPARE.give_back(batch);
     }
-}
-
-fn numbers_to_js(numbers: Vec<f64>, env: &Env, copied: usize) -> Result<Float64Array> {
-    if numbers.len() > copied {
-        return Ok(Float64Array::new(numbers));
-    }
-    Float64ArraySlice::copy_from(env, &numbers)?.into_typed_array(env)
 }
 
 struct Encode {
@@ -147,7 +125,7 @@ impl Work for Encode {
         let tokenizer = self.core.of(self.add_special_tokens)?;
         let before = self.batch.len();
         let encoded = tokenizer.append_batch_ids_while(&texts(pieces)?, &mut self.batch, goes_on);
-        encoded.map(drop).map_err(|error| Failure::from(error).behind(before))
+        encoded.map(drop).map_err(|error| Failure::from(error).after(before))
     }
 
     fn finish(self) -> std::result::Result<Ragged, Failure> {
@@ -156,7 +134,7 @@ impl Work for Encode {
             batch.offsets.push(0);
         }
         if batch.values.len() > COPIED {
-            // Here, and not on the thread of the event loop.
+            // Shrunk here, and not on the thread of the event loop.
             batch.shrink();
         }
         Ok(batch)
@@ -175,7 +153,7 @@ impl Work for Encode {
     }
 }
 
-/// How many ids the texts of a batch have.
+/// The number of ids in the texts of a batch.
 struct Count {
     core: Arc<Core>,
     add_special_tokens: bool,
@@ -192,7 +170,7 @@ impl Work for Count {
         let tokenizer = self.core.of(self.add_special_tokens)?;
         let before = self.counts.len();
         let encoded = tokenizer.encode_batch_ids_while(&texts(pieces)?, &mut self.piece, goes_on);
-        encoded.map_err(|error| Failure::from(error).behind(before))?;
+        encoded.map_err(|error| Failure::from(error).after(before))?;
         self.counts.extend(self.piece.offsets.windows(2).map(|pair| (pair[1] - pair[0]) as f64));
         Ok(())
     }
@@ -219,14 +197,11 @@ impl Work for Decode {
     type Js = NativeTexts;
 
     fn add(&mut self, pieces: &[Piece<Vec<u32>>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
-        if !goes_on() {
-            return Ok(());
-        }
-        let items = pieces.iter().flat_map(|piece| piece.ranges().map(|range| &piece.store[range]));
+        let items = pieces.iter().flat_map(|piece| ranges(&piece.ends).map(|range| &piece.store[range]));
         let items: Vec<&[u32]> = items.collect();
-        let decoded = self.core.any().decode_batch(&items, self.skip_special_tokens);
+        let decoded = self.core.any().decode_batch_while(&items, self.skip_special_tokens, goes_on);
         let before = self.texts.len();
-        self.texts.extend(decoded.map_err(|error| Failure::from(error).behind(before))?);
+        self.texts.extend(decoded.map_err(|error| Failure::from(error).after(before))?.unwrap_or_default());
         Ok(())
     }
 
@@ -239,7 +214,7 @@ impl Work for Decode {
     }
 }
 
-/// Texts that become strings of JavaScript when they are taken, and then are gone here.
+/// Texts that become strings of JavaScript when they are taken, and are then removed here.
 #[napi]
 pub struct NativeTexts {
     texts: vec::IntoIter<String>,
@@ -247,7 +222,7 @@ pub struct NativeTexts {
 
 #[napi]
 impl NativeTexts {
-    /// Number of texts that are left.
+    /// Number of remaining texts.
     #[napi(getter)]
     pub fn length(&self) -> u32 {
         self.texts.len() as u32
@@ -271,7 +246,7 @@ impl NativeTexts {
 
 /// Declares a job of JavaScript.
 macro_rules! job {
-    ($(#[$doc:meta])* $name:ident, $work:ident, $units:ident, $output:ty, $make:expr) => {
+    ($(#[$doc:meta])* $name:ident, $work:ident, $settings:ty, $units:ident, $output:ty, $make:expr) => {
         $(#[$doc])*
         #[napi]
         pub struct $name(Arc<Job<$work>>);
@@ -280,12 +255,12 @@ macro_rules! job {
         impl $name {
             /// A batch without items.
             #[napi(constructor)]
-            pub fn new(tokenizer: &NativeTokenizer, special_tokens: bool) -> Result<Self> {
-                let make: fn(Arc<Core>, bool) -> $work = $make;
-                Ok(Self(Job::new(make(tokenizer.core()?, special_tokens))))
+            pub fn new(tokenizer: &NativeTokenizer, settings: $settings) -> Result<Self> {
+                let make: fn(Arc<Core>, $settings) -> $work = $make;
+                Ok(Self(Job::new(make(tokenizer.core()?, settings))))
             }
 
-            /// Copies units, and the ends of items among them. Returns how many units wait in complete items.
+            /// Copies units, and the ends of items among them. Returns the number of units that wait in complete items.
             #[napi]
             pub fn push(&self, units: $units<'_>, ends: Uint32ArraySlice<'_>) -> f64 {
                 self.0.push(&units, &ends) as f64
@@ -297,7 +272,7 @@ macro_rules! job {
                 self.0.waiting() as f64
             }
 
-            /// Lets the pool work on what is there.
+            /// Lets the pool process the items copied so far.
             #[napi]
             pub fn begin(&self) {
                 self.0.begin();
@@ -330,6 +305,7 @@ job!(
     /// Encodes texts. Units are bytes of UTF-8; special tokens may be added.
     EncodeJob,
     Encode,
+    bool,
     Uint8ArraySlice,
     Ids,
     |core, add_special_tokens| Encode {
@@ -343,6 +319,7 @@ job!(
     /// Counts the ids of texts. Units are bytes of UTF-8; special tokens may be added.
     CountJob,
     Count,
+    bool,
     Uint8ArraySlice,
     Float64Array,
     |core, add_special_tokens| Count { core, add_special_tokens, counts: Vec::new(), piece: SPARE.take() }
@@ -352,7 +329,18 @@ job!(
     /// Decodes ids, which are the units. Special tokens may be skipped.
     DecodeJob,
     Decode,
+    bool,
     Uint32ArraySlice,
     NativeTexts,
     |core, skip_special_tokens| Decode { core, skip_special_tokens, texts: Vec::new() }
+);
+
+job!(
+    /// Makes whole encodings of texts or pairs of texts. Units are bytes of UTF-8; two items are a pair.
+    EncodingsJob,
+    Whole,
+    Settings,
+    Uint8ArraySlice,
+    Encodings,
+    Whole::new
 );

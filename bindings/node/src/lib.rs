@@ -1,8 +1,9 @@
 //! The addon of the Node package `windrow`.
 //!
-//! A thin layer, as that of the Python package: the scripts in `lib` check what JavaScript passes and copy it here, and all work runs behind
-//! [`door`]. There is no state between calls but what the objects of JavaScript hold, and the [`environment`]s that are open.
+//! A thin layer, like the Python package: the scripts in `lib` check arguments of JavaScript and copy them here, and all work runs in
+//! [`door`]. There is no state between calls except in the objects of JavaScript, and in the [`environment`]s that are open.
 
+mod chat;
 mod door;
 mod environment;
 mod failure;
@@ -10,7 +11,9 @@ mod files;
 mod job;
 mod jobs;
 mod spare;
+mod stream;
 mod tokenizer;
+mod whole;
 
 // Makes its allocator the global one of this addon.
 #[cfg(feature = "mimalloc")]
@@ -26,7 +29,7 @@ pub fn init(mut exports: Object<'_>, env: Env) -> Result<()> {
     environment::open(&env)
 }
 
-/// Gives the memory of an array back at once, without the collector of JavaScript. The array is empty from then on.
+/// Frees the memory of an array at once, without the collector of JavaScript. The array is empty from then on.
 #[napi]
 pub fn give_memory_back(memory: ArrayBuffer<'_>) -> Result<()> {
     memory.detach()

@@ -1,4 +1,4 @@
-//! Memory that was used before: the system need not clear it again.
+//! Memory for reuse: the system need not clear it again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -7,22 +7,26 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
+use windrow_tokenizers::engine::late;
+use windrow_tokenizers::full::FullTokenizer;
 use windrow_tokenizers::shown;
-use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer, cached_model, vocabulary_of};
 
 use crate::door::{Callback, Outcome, later, now};
 use crate::failure::Failure;
 
 /// Content of a tokenizer's file, or a vocabulary of this package.
 pub(crate) struct Core {
-    /// Adds special tokens around texts, and treats those in texts as the caller of the load asked.
+    /// Adds special tokens around texts, and treats those in texts as the caller of the load requested.
     main: Arc<Tokenizer>,
     source: Source,
     encode_special_tokens: bool,
     /// True if anything is added around texts.
     adds: bool,
-    /// From when they are first asked for: the other ways to treat special tokens. See [`Core::of`].
+    /// The other treatments of special tokens, loaded at first use. See [`Core::of`].
     others: [OnceLock<Arc<Tokenizer>>; 4],
+    /// The tokenizer for whole encodings, made at first use.
+    full: OnceLock<FullTokenizer>,
 }
 
 /// Source from which a tokenizer is loaded again.
@@ -37,7 +41,7 @@ enum Source {
 /// Loaded vocabularies of this package, by name and treatment of special tokens in texts, as long as a tokenizer has them.
 static SHARED: Mutex<Vec<(String, bool, Weak<Tokenizer>)>> = Mutex::new(Vec::new());
 
-/// Bytes of tables for each token, about. Measured: 110 (BERT) to 930 (T5), 450 of most.
+/// Approximate bytes of tables for each token. Measured: 110 (BERT) to 930 (T5), 450 of most.
 const BYTES_OF_TOKEN: usize = 450;
 
 fn options(add_special_tokens: bool, special_in_text: bool) -> LoadOptions {
@@ -46,7 +50,7 @@ fn options(add_special_tokens: bool, special_in_text: bool) -> LoadOptions {
 
 /// The vocabulary of this name, one for all tokenizers.
 fn shared(name: &str, special_in_text: bool) -> std::result::Result<Arc<Tokenizer>, Failure> {
-    // Held meanwhile: of several loads at once, one builds the tables.
+    // Held during the load: of several loads at once, one builds the tables.
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.retain(|(.., tokenizer)| tokenizer.strong_count() > 0);
     let found = |name: &str| {
@@ -57,7 +61,7 @@ fn shared(name: &str, special_in_text: bool) -> std::result::Result<Arc<Tokenize
         return Ok(tokenizer);
     }
     let loaded = Arc::new(Tokenizer::load(name, &options(false, special_in_text))?);
-    // It may be there under its other name.
+    // It may be loaded under its other name.
     let tokenizer = found(loaded.name()).unwrap_or(loaded);
     let own = tokenizer.name().to_owned();
     for name in [name.to_owned(), own] {
@@ -69,13 +73,13 @@ fn shared(name: &str, special_in_text: bool) -> std::result::Result<Arc<Tokenize
 impl Core {
     fn of_json(json: Vec<u8>, name: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
         let main = Tokenizer::from_json(&json, name, &options(true, !encode_special_tokens))?;
-        // What stands around an empty text is added to every text.
+        // The tokens around an empty text are added to every text.
         let adds = main.encode_batch_ids(&[""]).map_or(true, |batch| !batch.values.is_empty());
         Ok(Self { adds, ..Self::new(Arc::new(main), Source::Json(json), encode_special_tokens) })
     }
 
     fn new(main: Arc<Tokenizer>, source: Source, encode_special_tokens: bool) -> Self {
-        Self { main, source, encode_special_tokens, adds: false, others: Default::default() }
+        Self { main, source, encode_special_tokens, adds: false, others: Default::default(), full: OnceLock::new() }
     }
 
     /// A `tokenizer.json`, a folder that has one, or a `.tiktoken` file.
@@ -109,8 +113,24 @@ impl Core {
         Ok(Self::new(shared(name, !encode_special_tokens)?, Source::Name, encode_special_tokens))
     }
 
-    /// A name or a path, as the command takes it: a file does not hide a vocabulary of the same name.
+    /// A model of OpenAI, or one in the cache of the Hub.
+    fn of_model(name: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
+        match (vocabulary_of(name), cached_model(name)) {
+            (Ok(name), _) => Self::of_name(name, encode_special_tokens),
+            (_, Some(path)) => Self::of_file(&path.to_string_lossy(), encode_special_tokens),
+            (Err(_), _) if name.contains('/') => Err(LoadError::Unknown { name: name.to_owned() }.into()),
+            (Err(error), _) => Err(error.into()),
+        }
+    }
+
+    /// A name or a path, with the same rules as the command: a file does not hide a vocabulary of the same name.
     fn of_word(word: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
+        if is_path(word)
+            && !Path::new(word).exists()
+            && let Some(path) = cached_model(word)
+        {
+            return Self::of_file(&path.to_string_lossy(), encode_special_tokens);
+        }
         if is_path(word) {
             return Self::of_file(word, encode_special_tokens);
         }
@@ -123,6 +143,7 @@ impl Core {
             "file" => Self::of_file(&text, encode_special_tokens),
             "string" => Self::of_json(text.into_bytes(), "a string", encode_special_tokens),
             "word" => Self::of_word(&text, encode_special_tokens),
+            "model" => Self::of_model(&text, encode_special_tokens),
             _ => Self::of_name(&text, encode_special_tokens).map_err(Failure::of_names),
         };
         Ok(NativeTokenizer { core: Some(Arc::new(core?)), reported: 0 })
@@ -133,13 +154,13 @@ impl Core {
         &self.main
     }
 
-    /// The tokenizer that adds special tokens around texts if asked to, and treats those in texts as the caller of the load asked.
+    /// The tokenizer that adds special tokens around texts if requested, and treats those in texts as the caller of the load requested.
     pub(crate) fn of(&self, add_special_tokens: bool) -> std::result::Result<&Tokenizer, Failure> {
         self.of_files(add_special_tokens, !self.encode_special_tokens)
     }
 
-    /// The tokenizer of files: `special_in_text` says whether it recognizes special tokens that are written there, whatever the caller of the
-    /// load asked for texts.
+    /// The tokenizer of files: `special_in_text` says if it recognizes special tokens that are written there, regardless of the choice of the
+    /// caller of the load for texts.
     pub(crate) fn of_files(
         &self,
         add_special_tokens: bool,
@@ -150,20 +171,31 @@ impl Core {
             return Ok(&self.main);
         }
         let other = &self.others[2 * usize::from(add_special_tokens) + usize::from(special_in_text)];
-        if let Some(other) = other.get() {
-            return Ok(other);
-        }
         let (name, options) = (self.main.name(), options(add_special_tokens, special_in_text));
-        // Two threads may load it; one is kept.
-        let loaded = match &self.source {
-            Source::Json(json) => Arc::new(Tokenizer::from_json(json, name, &options)?),
-            Source::Ranks => Arc::new(Tokenizer::load(name, &options)?),
-            Source::Name => shared(name, special_in_text)?,
-        };
-        Ok(other.get_or_init(|| loaded))
+        let loaded = late(other, || match &self.source {
+            Source::Json(json) => Ok(Arc::new(Tokenizer::from_json(json, name, &options)?)),
+            Source::Ranks => Ok(Arc::new(Tokenizer::load(name, &options)?)),
+            Source::Name => shared(name, special_in_text),
+        });
+        loaded.map(Arc::as_ref)
     }
 
-    /// Bytes that this one needs, and no other one before it, about.
+    /// The tokenizer for whole encodings. It treats special tokens in texts as the caller of the load requested.
+    pub(crate) fn full(&self) -> std::result::Result<&FullTokenizer, Failure> {
+        let (name, options) = (self.main.name(), options(false, !self.encode_special_tokens));
+        let full = late(&self.full, || match &self.source {
+            Source::Json(json) => FullTokenizer::from_json(json, name, &options),
+            Source::Ranks | Source::Name => FullTokenizer::load(name, &options),
+        });
+        Ok(full?)
+    }
+
+    /// The path of its `tokenizer.json`, if it comes from a file.
+    pub(crate) fn path(&self) -> Option<&str> {
+        Some(self.main.name()).filter(|name| matches!(self.source, Source::Json(_)) && Path::new(name).is_file())
+    }
+
+    /// The approximate number of bytes for this tokenizer that no earlier one has.
     fn bytes(&self) -> usize {
         if Arc::strong_count(&self.main) > 1 {
             return size_of::<Self>();
@@ -177,12 +209,12 @@ fn is_path(word: &str) -> bool {
     word.contains(['/', '\\', '.'])
 }
 
-/// A vocabulary, and what encodes with it.
+/// A vocabulary, and the engine that encodes with it.
 #[napi(custom_finalize)]
 pub struct NativeTokenizer {
-    /// None once it was disposed of.
+    /// None after disposal.
     core: Option<Arc<Core>>,
-    /// Bytes that the collector of JavaScript knows of.
+    /// Bytes reported to the collector of JavaScript.
     reported: i64,
 }
 
@@ -198,7 +230,7 @@ impl NativeTokenizer {
         self.here().cloned()
     }
 
-    /// `lib/tokenizer.js` asks a tokenizer that was disposed of for nothing.
+    /// The core. `lib/tokenizer.js` makes no call to a tokenizer after its disposal.
     fn here(&self) -> Result<&Arc<Core>> {
         self.core.as_ref().ok_or_else(|| Error::from_reason("the tokenizer was disposed of"))
     }
@@ -207,7 +239,7 @@ impl NativeTokenizer {
         Ok(self.here()?.any())
     }
 
-    /// Reports the memory of this tokenizer to the collector of JavaScript, once: it would let tokenizers pile up, which are small objects to it.
+    /// Reports the memory of this tokenizer to the collector of JavaScript, once. Otherwise tokenizers would pile up, which are small objects to it.
     #[napi]
     pub fn report_memory(&mut self, env: &Env) -> Result<()> {
         if self.reported == 0 {
@@ -217,14 +249,14 @@ impl NativeTokenizer {
         Ok(())
     }
 
-    /// Frees its memory, once the calls that use it are through.
+    /// Frees its memory, after the calls that use it have ended.
     #[napi]
     pub fn dispose(&mut self, env: &Env) -> Result<()> {
         self.core = None;
         env.adjust_external_memory(-take(&mut self.reported)).map(drop)
     }
 
-    /// A tokenizer from a `source`: `file`, `string`, `tiktoken`, or `word`, a name or a path.
+    /// A tokenizer from a `source`: `file`, `string`, `tiktoken`, `model`, or `word`, a name or a path.
     #[napi]
     pub fn load(
         source: String,
@@ -235,7 +267,7 @@ impl NativeTokenizer {
         later(callback, move || Core::load(&source, text, encode_special_tokens))
     }
 
-    /// The same, here.
+    /// Loads a tokenizer on this thread, with the same arguments.
     #[napi]
     pub fn load_here(source: String, text: String, encode_special_tokens: bool) -> Outcome<NativeTokenizer> {
         now(|| Core::load(&source, text, encode_special_tokens))
@@ -253,16 +285,25 @@ impl NativeTokenizer {
         Ok(self.any()?.vocab_size())
     }
 
-    /// Why windrow's own engine does not encode with it; null if it does.
+    /// The reason why windrow's own engine does not encode with it; null if it does.
     #[napi(getter)]
     pub fn delegated(&self) -> Result<Option<&str>> {
         Ok(self.any()?.delegated())
     }
 
-    /// What encodes, why, and what it has done so far.
+    /// The engine that encodes, the reason for its choice, and its use so far.
     #[napi]
     pub fn explain(&self) -> Result<String> {
         Ok(self.any()?.explain().to_string())
+    }
+
+    /// The number of ids of a text; none if there are more than `limit`.
+    #[napi]
+    pub fn count_up_to(&self, text: String, add_special_tokens: bool, limit: f64) -> Result<Outcome<Option<f64>>> {
+        let core = self.here()?;
+        // Saturates.
+        let counted = || Ok(core.of(add_special_tokens)?.count_up_to(&text, limit as usize)?.map(|count| count as f64));
+        Ok(now(counted))
     }
 
     /// The id of a token.

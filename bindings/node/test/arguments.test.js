@@ -145,13 +145,13 @@ test('encodeFiles', async () => {
   await refuses('output', (value) => encode(input, value), ['string']);
   await refuses('options', (value) => encode(input, output, value), [...OPTIONS, 'object', 'arrayOfNull']);
   await refuses('tokenizer', (value) => encode(input, output, { tokenizer: value }), ABSENT);
-  for (const flag of ['appendEos', 'addSpecialTokens', 'specialInText', 'lines', 'allText', 'hidden', 'ignoreFiles', 'overwrite', 'resume']) {
+  for (const flag of ['appendEos', 'addSpecialTokens', 'specialInText', 'lines', 'allText', 'hidden', 'noIgnore', 'overwrite', 'resume']) {
     await refuses(flag, (value) => encode(input, output, { [flag]: value }), [...ABSENT, 'boolean']);
   }
   for (const name of ['dtype', 'inputFormat', 'format', 'onError', 'threads', 'memory', 'shardSize']) {
     await refuses(name, (value) => encode(input, output, { [name]: value }), [...ABSENT, ...(['threads', 'memory', 'shardSize'].includes(name) ? /** @type {Kind[]} */ (['number']) : [])]);
   }
-  for (const name of ['eos', 'bos', 'maxSkipped', 'join', 'field', 'keep', 'extensions']) {
+  for (const name of ['eos', 'bos', 'maxSkipped', 'join', 'field', 'keep', 'ext']) {
     // Some of these values are right there: what they cause is not checked here.
     await refuses(name, (value) => encode(input, output, { [name]: value }), [...ABSENT, 'number', 'array', 'string', 'empty']);
   }
@@ -178,7 +178,7 @@ test('messages have the words of JavaScript', async () => {
   await encodeFiles(input, exists);
   for (const [call, message] of /** @type {const} */ ([
     [() => encodeFiles(input, exists), /already exists[^]*overwrite: true/],
-    [() => encodeFiles(input, output, { format: /** @type {any} */ ('none') }), /invalid value 'none' for format/],
+    [() => encodeFiles(input, output, { format: /** @type {any} */ ('none') }), /format: unknown variant `none`/],
     [() => encodeFiles(input, output, { eos: '<|none|>' }), /eos/],
     [() => encodeFiles(jsonl, output, { overwrite: true }), /choose one with `field: 'NAME'`/],
     [() => encodeFiles(jsonl, output, { overwrite: true, field: 'body', join: ' ' }), /join has no effect with one field\nhint: give field several times/],
@@ -198,13 +198,13 @@ test('every message of the command has the words of the options', () => {
   for (const [from, to] of [
     ["pass --overwrite to replace it, or choose another name with -o", 'pass overwrite: true to replace it, or choose another name with output'],
     ["invalid value 'NaN' for '--threads <N>': no", "invalid value 'NaN' for threads: no"],
-    ['hint: pass --append-eos too, or leave out --eos', 'hint: pass appendEos: true too, or leave out eos'],
+    ['hint: pass --append-eos too, or omit --eos', 'hint: pass appendEos: true too, or omit eos'],
     ['--max-skipped has no effect\nhint: pass --on-error skip too', "maxSkipped has no effect\nhint: pass onError: 'skip' too"],
     ['/a/--overwrite/x: bad', '/a/--overwrite/x: bad'],
     ['hint: give --memory 512M', "hint: give memory: '512M'"],
     ['hint: cargo install windrow-cli --features object-store, or download it first', 'hint: download it first'],
     ['add `--input-format text|lines`, or take it for text with `--all-text`', "add `inputFormat: 'text' or 'lines'`, or take it for text with `allText: true`"],
-    ['--ext and --no-ignore', 'extensions and ignoreFiles: false'],
+    ['--ext and --no-ignore', 'ext and noIgnore: true'],
     ['decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format text|jsonl', "decompress it: xz --format=lzma -dc FILE > NEW, and give NEW with inputFormat: 'text' or 'jsonl'"],
   ]) {
     assert.equal(inOptions(from), to);

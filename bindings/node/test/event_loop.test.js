@@ -25,7 +25,7 @@ test('the event loop goes on', async () => {
     delay.enable();
     await work();
     delay.disable();
-    // `bench/node` measures it on a quiet machine. This finds work on the wrong thread, also beside other processes.
+    // `bench/node` measures it on a quiet machine. This finds work on the wrong thread, also while other processes run.
     assert.ok(delay.percentile(95) < 20e6, `95th percentile of ${delay.percentile(95) / 1e6} ms`);
   }
 });

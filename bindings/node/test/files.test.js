@@ -21,14 +21,14 @@ function folderOf(context) {
 test('files are encoded', async (context) => {
   const folder = folderOf(context);
   const input = path.join(folder, 'a.jsonl');
-  writeFileSync(input, '{"text":"Hello world","id":1}\n{"text":"Hello","id":2}\n');
+  writeFileSync(input, '{"text":"Hello world","id":1,"a,b":3,"a":4}\n{"text":"Hello","id":2}\n');
   /** @type {import('windrow').Progress[]} */
   const reports = [];
   const summary = await encodeFiles(pathToFileURL(input), path.join(folder, 'out'), {
     tokenizer: gpt2,
     format: 'jsonl',
     field: 'text',
-    keep: ['id'],
+    keep: ['id', 'a,b', 'idd'],
     appendEos: true,
     progress: (progress) => reports.push(progress),
   });
@@ -39,7 +39,8 @@ test('files are encoded', async (context) => {
   assert.deepEqual([last.documents, last.tokens, last.totalBytes], [2, 3, readFileSync(input).length]);
   const lines = summary.outputs.filter((file) => file.endsWith('.jsonl')).flatMap((file) => readFileSync(file, 'utf8').trim().split('\n'));
   assert.deepEqual(JSON.parse(lines[0]).ids, [15496, 995, 50256]);
-  assert.ok(lines.some((line) => JSON.parse(line).id === 2));
+  assert.deepEqual(JSON.parse(lines[2]), { id: 1, 'a,b': 3, idd: null });
+  assert.deepEqual(summary.notes, ['no document has the field "idd" of keep: all its values are null; the first document has "id"']);
 });
 
 test('a tokenizer is named in several ways', async (context) => {
@@ -79,6 +80,8 @@ test('bad inputs and options are refused, and nothing is published', async (cont
   await assert.rejects(encodeFiles(path.join(folder, 'missing'), output), (error) => error instanceof FileError && error.code === 'ENOENT');
   await assert.rejects(encodeFiles(bad, output, { tokenizer: gpt2 }), (error) => error instanceof InputError && error.message.includes('bad.jsonl:2'));
   assert.deepEqual(readdirSync(folder), ['bad.jsonl']);
+  await encodeFiles(bad, output, { tokenizer: gpt2, onError: 'skip' });
+  await assert.rejects(encodeFiles(bad, output, { tokenizer: gpt2 }), (error) => error instanceof FileError && error.code === 'EEXIST' && error.message.includes('overwrite: true'));
 });
 
 test('an abort, or an error of progress, ends a run', async (context) => {

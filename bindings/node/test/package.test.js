@@ -55,7 +55,7 @@ test('the types are those of the sources', { skip: !existsSync(tsc) && 'typescri
   const files = readdirSync(folder).sort();
   assert.deepEqual(readdirSync(path.join(root, 'types')).sort(), files);
   for (const file of files) {
-    const hint = `types/${file} is old (npm run types makes it anew)`;
+    const hint = `types/${file} is old (npm run types makes it again)`;
     assert.equal(readFileSync(path.join(root, 'types', file), 'utf8'), readFileSync(path.join(folder, file), 'utf8'), hint);
   }
 });
@@ -211,7 +211,7 @@ test('a platform gets the addon that it can load, and no script runs at its inst
   assert.ok(files.includes('types'));
 });
 
-/** The folder of `withoutAddon`, beside the package of this platform. @param {import('node:test').TestContext} context */
+/** The folder of `withoutAddon`, next to the package of this platform. @param {import('node:test').TestContext} context */
 function asPublished(context) {
   require('windrow');
   const folder = packed(context);
@@ -249,7 +249,7 @@ test('an import looks at nothing of the process', async (context) => {
       times[place].push(Number((await run(process.execPath, ['-e', program])).stdout));
     }
   }
-  // Beside other processes both take longer. Fifty addresses without names took 5 s.
+  // With other processes on the machine both take longer. Fifty addresses without names took 5 s.
   const [open, none] = times.map((each) => Math.min(...each));
   assert.ok(open <= Math.max(30, 2 * none), `${open} ms with 50 open sockets, ${none} ms without`);
 });

@@ -1,6 +1,6 @@
 'use strict';
 // The ids are those of Hugging Face's `tokenizers` 0.23, for six tokenizers. Texts and files are searched under WINDROW_DATA, or in `shared/data`
-// beside the workspace; without them, or without the library's addon, the tests say that they are skipped. WINDROW_STRINGS is the number of
+// next to the workspace; without them, or without the library's addon, the tests say that they are skipped. WINDROW_STRINGS is the number of
 // random strings.
 
 const assert = require('node:assert/strict');

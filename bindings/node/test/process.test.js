@@ -71,7 +71,7 @@ test('a process exits in the middle of a batch', { timeout: 600_000 }, async () 
   let late = 0;
   for (let start = 0; start < STARTS; start++) {
     const { stdout, stderr } = await run(`${BATCH} gpt2.encodeBatch(texts).then(() => console.log('too late')); setTimeout(() => process.exit(0), ${start % 20});`);
-    // Beside other processes the batch may end before the timer is heard.
+    // With other processes on the machine the batch may end before the timer fires.
     assert.ok(stderr === '' && (stdout === '' || stdout === 'too late\n'), stdout + stderr);
     late += stdout === '' ? 0 : 1;
   }

@@ -7,7 +7,7 @@ export class WindrowError extends Error {
     constructor(message: string, code?: string);
     /**
      * For programs: `ERR_WINDROW_ITEM`, `ERR_WINDROW_TOKENIZER`, `ERR_WINDROW_INPUT`, `ERR_WINDROW_MEMORY`, `ERR_WINDROW_DISPOSED`, `ERR_WINDROW_FAULT`,
-     * `ENOENT`, `EIO` or `ERR_WINDROW`.
+     * `ENOENT`, `EEXIST`, `EIO` or `ERR_WINDROW`.
      * @type {string}
      */
     code: string;
@@ -18,7 +18,7 @@ export class TokenizerError extends WindrowError {
 /** A document, a file or an option of `encodeFiles` is bad. */
 export class InputError extends WindrowError {
 }
-/** A file does not exist (`ENOENT`), or cannot be read or written (`EIO`). */
+/** A file does not exist (`ENOENT`), exists (`EEXIST`), or cannot be read or written (`EIO`). */
 export class FileError extends WindrowError {
 }
 /** An item of a batch has no result, so nothing of the batch is returned. */
@@ -29,6 +29,8 @@ export class ItemError extends WindrowError {
      * @param {string} code
      */
     constructor(item: number, reason: string, code?: string);
+    /** @type {string} */
+    reason: string;
     /**
      * The place of the first such item in the batch, from 0.
      * @type {number}

@@ -55,61 +55,18 @@ export type Summary = {
     format: string;
     dtype: string | null;
     /**
-     * The id behind each document.
+     * The id after each document.
      */
     eos: number | null;
     seconds: number;
     outputs: string[];
     notes: string[];
 };
-/**
- * The options of the command `windrow encode`, which `windrow encode --help` explains. Null is no option.
- */
-export type EncodeFilesOptions = {
+export type FilesOptions = {
     /**
      * A tokenizer, a name of tiktoken, or the path of a file. Default: `o200k_base`.
      */
-    tokenizer?: string | Tokenizer | URL | null | undefined;
-    /**
-     * Default: `npy`.
-     */
-    format?: "npy" | "nanogpt" | "megatron" | "datatrove" | "mds" | "jsonl" | "arrow" | "parquet" | null | undefined;
-    dtype?: string | null | undefined;
-    appendEos?: boolean | null | undefined;
-    eos?: string | number | null | undefined;
-    bos?: string | number | null | undefined;
-    /**
-     * Adds the special tokens of the tokenizer around each document. Default: false, as the command; texts
-     * have them by default.
-     */
-    addSpecialTokens?: boolean | null | undefined;
-    /**
-     * Recognizes special tokens that are written in a document. Default: they are text, whatever the
-     * tokenizer does.
-     */
-    specialInText?: boolean | null | undefined;
-    lines?: boolean | null | undefined;
-    field?: string | readonly string[] | null | undefined;
-    join?: string | null | undefined;
-    keep?: string | readonly string[] | null | undefined;
-    inputFormat?: "lines" | "jsonl" | "parquet" | "text" | null | undefined;
-    extensions?: string | readonly string[] | null | undefined;
-    allText?: boolean | null | undefined;
-    hidden?: boolean | null | undefined;
-    /**
-     * Default: true.
-     */
-    ignoreFiles?: boolean | null | undefined;
-    /**
-     * Default: `fail`.
-     */
-    onError?: "fail" | "skip" | null | undefined;
-    maxSkipped?: string | number | null | undefined;
-    overwrite?: boolean | null | undefined;
-    shardSize?: string | number | null | undefined;
-    resume?: boolean | null | undefined;
-    threads?: number | null | undefined;
-    memory?: string | number | null | undefined;
+    tokenizer?: string | URL | Tokenizer | null | undefined;
     /**
      * Is called some ten times a second, and at the end. What it throws ends the run.
      */
@@ -120,6 +77,10 @@ export type EncodeFilesOptions = {
     signal?: AbortSignal | null | undefined;
 };
 /**
+ * The options of the command `windrow encode`, and those of a call.
+ */
+export type EncodeFilesOptions = import("./options.js").RunOptions & FilesOptions;
+/**
  * Encodes files into token files, as `windrow encode` does, and returns its account.
  *
  * After an error nothing is published. A bad document or option is an `InputError`, a file that cannot be read or written a `FileError`.
@@ -129,4 +90,24 @@ export type EncodeFilesOptions = {
  * @returns {Promise<Summary>}
  */
 export function encodeFiles(inputs: string | URL | Iterable<string | URL>, output: string | URL, options?: EncodeFilesOptions | null): Promise<Summary>;
+/**
+ * A tokenizer, from all that names one. What is loaded here treats special tokens as it will be used.
+ * @param {unknown} tokenizer
+ * @param {boolean} encodeSpecialTokens
+ * @returns {Promise<Tokenizer>}
+ */
+export function loadedOf(tokenizer: unknown, encodeSpecialTokens: boolean): Promise<Tokenizer>;
+/**
+ * A value for JSON.
+ * @param {any} value
+ * @param {string} name
+ * @returns {unknown}
+ */
+export function plainOf(value: any, name: string): unknown;
+/**
+ * The name of an option in JSON.
+ * @param {string} name
+ * @returns {string}
+ */
+export function snakeOf(name: string): string;
 import { Tokenizer } from "./tokenizer.js";

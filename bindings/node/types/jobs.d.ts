@@ -52,7 +52,7 @@ export function disposed(name: string): WindrowError;
 /** @param {ArrayBufferLike} buffer */
 export function isDetached(buffer: ArrayBufferLike): boolean;
 /**
- * The result of a job on other threads. It begins once there is more than a piece and the copy takes long: they work meanwhile.
+ * The result of a job on other threads.
  * @template R
  * @param {Job<R>} job
  * @param {Generator<number, void, void>} copies
@@ -69,4 +69,13 @@ export function run<R>(job: Job<R>, copies: Generator<number, void, void>, signa
  * @returns {R}
  */
 export function runHere<R>(job: Job<R>, copies: Generator<number, void, void>): R;
+/**
+ * The result of a job on texts, which may come from a stream.
+ * @template R
+ * @param {Job<R>} job
+ * @param {Iterable<string> | AsyncIterable<string>} texts
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<R>}
+ */
+export function runTexts<R>(job: Job<R>, texts: Iterable<string> | AsyncIterable<string>, signal?: AbortSignal): Promise<R>;
 import { WindrowError } from "./errors.js";

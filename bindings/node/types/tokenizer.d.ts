@@ -46,6 +46,112 @@ export type Batch = Ragged & Disposable;
  * Ids of a text.
  */
 export type IdsLike = Uint32Array | readonly number[];
+export type CountTokensOptions = {
+    /**
+     * Counts no further than it must to know that there are more: the result is `Infinity` then.
+     */
+    limit?: number | null | undefined;
+};
+export type EncodingsOptions = {
+    /**
+     * Cuts each row to this number of ids, special tokens included.
+     */
+    maxLength?: number | null | undefined;
+    /**
+     * With `overflow`, how many ids a row has in common with the one before. Default: 0.
+     */
+    stride?: number | null | undefined;
+    /**
+     * Where ids are cut off. Default: `right`.
+     */
+    truncationSide?: "right" | "left" | null | undefined;
+    /**
+     * Which text of a pair is cut. Default: `longestFirst`.
+     */
+    truncation?: "longestFirst" | "onlyFirst" | "onlySecond" | null | undefined;
+    /**
+     * Makes rows of what is cut off, too. Default: false.
+     */
+    overflow?: boolean | null | undefined;
+    /**
+     * Fills all rows to the length of the longest (`true`), or to this one. Default: false.
+     */
+    padding?: number | boolean | null | undefined;
+    /**
+     * Rounds the length up. Default: 1.
+     */
+    padToMultipleOf?: number | null | undefined;
+    /**
+     * Default: that of the tokenizer's file, or `right`.
+     */
+    paddingSide?: "right" | "left" | null | undefined;
+    /**
+     * The id that fills. Default: that of the tokenizer's file, or of its `[PAD]` or `<pad>`.
+     */
+    padId?: number | null | undefined;
+};
+/**
+ * Encodings of a batch, row after row: those of row `n` are from `offsets[n]` to `offsets[n + 1]` in each array. With padding, rows are equally
+ * long: `ids` is a matrix. `decodeBatch` takes it as a batch.
+ */
+export type Encodings = {
+    ids: Uint32Array;
+    /**
+     * 1 for the second text of a pair, where the model distinguishes them.
+     */
+    typeIds: Uint32Array;
+    /**
+     * 0 for what fills.
+     */
+    attentionMask: Uint32Array;
+    /**
+     * 1 for special tokens around texts, and for what fills.
+     */
+    specialTokensMask: Uint32Array;
+    /**
+     * Where each token is in its text, in units of JavaScript strings: token `n` is `text.slice(spans[2 * n], spans[2 * n + 1])`.
+     */
+    spans: Uint32Array;
+    /**
+     * Where each row begins, and the end of the last one.
+     */
+    offsets: Float64Array;
+    /**
+     * The input of each row: with `overflow` several may be of one.
+     */
+    inputs: Float64Array;
+};
+/**
+ * A message of a conversation, as chat templates take it.
+ */
+export type Message = {
+    role: string;
+    content?: unknown;
+    [name: string]: unknown;
+};
+export type ChatOptions = {
+    /**
+     * The text of a template. Default: that next to the file of the tokenizer, `chat_template.jinja` or in
+     * `tokenizer_config.json`.
+     */
+    chatTemplate?: string | null | undefined;
+    /**
+     * Tools that the model may call.
+     */
+    tools?: readonly object[] | null | undefined;
+    /**
+     * Documents that the template may write.
+     */
+    documents?: readonly object[] | null | undefined;
+    /**
+     * Adds what an answer of the model begins with. Default: true.
+     */
+    addGenerationPrompt?: boolean | null | undefined;
+    /**
+     * The day that the template sees as today, as in `2026-07-26`. Default: today.
+     */
+    date?: string | null | undefined;
+};
 /**
  * A vocabulary, and what encodes with it.
  *
@@ -86,8 +192,8 @@ export class Tokenizer {
      */
     static fromStringSync(json: string, options?: LoadOptions | null): Tokenizer;
     /**
-     * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`. All tokenizers of
-     * one vocabulary share its memory.
+     * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `p50k_base`, `cl100k_base`, `o200k_base` or `o200k_harmony`.
+     * All tokenizers of one vocabulary share its memory.
      * @param {string} name
      * @param {LoadOptions | null} [options]
      * @returns {Promise<Tokenizer>}
@@ -100,6 +206,21 @@ export class Tokenizer {
      * @returns {Tokenizer}
      */
     static fromTiktokenSync(name: string, options?: LoadOptions | null): Tokenizer;
+    /**
+     * The tokenizer of a model by its name: one of OpenAI, such as `gpt-4o` or `gpt-oss-20b`, or one that the cache of the Hugging Face Hub has on
+     * this machine, such as `Qwen/Qwen2.5-7B`. Nothing is downloaded: the error of a model that is not there has the command that does.
+     * @param {string} name
+     * @param {LoadOptions | null} [options]
+     * @returns {Promise<Tokenizer>}
+     */
+    static fromModel(name: string, options?: LoadOptions | null): Promise<Tokenizer>;
+    /**
+     * `fromModel`, on this thread.
+     * @param {string} name
+     * @param {LoadOptions | null} [options]
+     * @returns {Tokenizer}
+     */
+    static fromModelSync(name: string, options?: LoadOptions | null): Tokenizer;
     /**
      * @param {string} source
      * @param {string} text
@@ -169,12 +290,12 @@ export class Tokenizer {
     /**
      * The ids of many texts, in flat memory, by all CPUs that the process may use.
      *
-     * An `ItemError` says which text has no ids, such as one with half of a surrogate pair.
-     * @param {Iterable<string>} texts
+     * An `ItemError` says which text has no ids, such as one with half of a surrogate pair. Texts may come from a stream, of which each chunk is one.
+     * @param {Iterable<string> | AsyncIterable<string>} texts
      * @param {(EncodeOptions & SignalOptions) | null} [options]
      * @returns {Promise<Batch>}
      */
-    encodeBatch(texts: Iterable<string>, options?: (EncodeOptions & SignalOptions) | null): Promise<Batch>;
+    encodeBatch(texts: Iterable<string> | AsyncIterable<string>, options?: (EncodeOptions & SignalOptions) | null): Promise<Batch>;
     /**
      * `encodeBatch`, on this thread and with the help of others.
      * @param {Iterable<string>} texts
@@ -197,12 +318,12 @@ export class Tokenizer {
      */
     countSync(text: string, options?: EncodeOptions | null): number;
     /**
-     * How many ids each text has, as whole numbers.
-     * @param {Iterable<string>} texts
+     * How many ids each text has, as whole numbers. Texts may come from a stream.
+     * @param {Iterable<string> | AsyncIterable<string>} texts
      * @param {(EncodeOptions & SignalOptions) | null} [options]
      * @returns {Promise<Float64Array>}
      */
-    countBatch(texts: Iterable<string>, options?: (EncodeOptions & SignalOptions) | null): Promise<Float64Array>;
+    countBatch(texts: Iterable<string> | AsyncIterable<string>, options?: (EncodeOptions & SignalOptions) | null): Promise<Float64Array>;
     /**
      * `countBatch`, on this thread and with the help of others.
      * @param {Iterable<string>} texts
@@ -210,6 +331,48 @@ export class Tokenizer {
      * @returns {Float64Array}
      */
     countBatchSync(texts: Iterable<string>, options?: EncodeOptions | null): Float64Array;
+    /**
+     * How many ids a text has, at once and on this thread. With a `limit` the rest of a text that has more is not looked at, where windrow's own
+     * engine encodes: so that a long text costs no more than one at the limit.
+     * @param {string} text
+     * @param {(EncodeOptions & CountTokensOptions) | null} [options]
+     * @returns {number} `Infinity` for more than `limit`.
+     */
+    countTokens(text: string, options?: (EncodeOptions & CountTokensOptions) | null): number;
+    /**
+     * Whole encodings, for models that take masks, pairs and rows of one length: BERT and its kin. Inputs are all texts, or all pairs of texts.
+     * @param {Iterable<string> | Iterable<readonly [string, string]>} inputs
+     * @param {(EncodeOptions & EncodingsOptions & SignalOptions) | null} [options]
+     * @returns {Promise<Encodings>}
+     */
+    encodings(inputs: Iterable<string> | Iterable<readonly [string, string]>, options?: (EncodeOptions & EncodingsOptions & SignalOptions) | null): Promise<Encodings>;
+    /**
+     * `encodings`, on this thread and with the help of others.
+     * @param {Iterable<string> | Iterable<readonly [string, string]>} inputs
+     * @param {(EncodeOptions & EncodingsOptions) | null} [options]
+     * @returns {Encodings}
+     */
+    encodingsSync(inputs: Iterable<string> | Iterable<readonly [string, string]>, options?: (EncodeOptions & EncodingsOptions) | null): Encodings;
+    /**
+     * A stream that decodes ids as they come: for the tokens of a model.
+     * @param {DecodeOptions | null} [options]
+     * @returns {import('./stream.js').DecodeStream}
+     */
+    decodeStream(options?: DecodeOptions | null): import("./stream.js").DecodeStream;
+    /**
+     * The text of a conversation, as the chat template of the model writes it.
+     * @param {readonly Message[]} messages
+     * @param {ChatOptions | null} [options]
+     * @returns {string}
+     */
+    chatText(messages: readonly Message[], options?: ChatOptions | null): string;
+    /**
+     * The ids of a conversation: `chatText`, encoded. Special tokens that the template writes are recognized, and none are added.
+     * @param {readonly Message[]} messages
+     * @param {(ChatOptions & SignalOptions) | null} [options]
+     * @returns {Promise<Uint32Array>}
+     */
+    encodeChat(messages: readonly Message[], options?: (ChatOptions & SignalOptions) | null): Promise<Uint32Array>;
     /**
      * The text of ids.
      * @param {IdsLike} ids
@@ -285,6 +448,47 @@ export function iterableOf<T>(items: Iterable<T>, name: string, what: string): I
 /**
  * Ids of a text.
  * @typedef {Uint32Array | readonly number[]} IdsLike
+ */
+/**
+ * @typedef {object} CountTokensOptions
+ * @property {number | null} [limit] Counts no further than it must to know that there are more: the result is `Infinity` then.
+ */
+/**
+ * @typedef {object} EncodingsOptions
+ * @property {number | null} [maxLength] Cuts each row to this number of ids, special tokens included.
+ * @property {number | null} [stride] With `overflow`, how many ids a row has in common with the one before. Default: 0.
+ * @property {'right' | 'left' | null} [truncationSide] Where ids are cut off. Default: `right`.
+ * @property {'longestFirst' | 'onlyFirst' | 'onlySecond' | null} [truncation] Which text of a pair is cut. Default: `longestFirst`.
+ * @property {boolean | null} [overflow] Makes rows of what is cut off, too. Default: false.
+ * @property {boolean | number | null} [padding] Fills all rows to the length of the longest (`true`), or to this one. Default: false.
+ * @property {number | null} [padToMultipleOf] Rounds the length up. Default: 1.
+ * @property {'right' | 'left' | null} [paddingSide] Default: that of the tokenizer's file, or `right`.
+ * @property {number | null} [padId] The id that fills. Default: that of the tokenizer's file, or of its `[PAD]` or `<pad>`.
+ */
+/**
+ * Encodings of a batch, row after row: those of row `n` are from `offsets[n]` to `offsets[n + 1]` in each array. With padding, rows are equally
+ * long: `ids` is a matrix. `decodeBatch` takes it as a batch.
+ * @typedef {object} Encodings
+ * @property {Uint32Array} ids
+ * @property {Uint32Array} typeIds 1 for the second text of a pair, where the model distinguishes them.
+ * @property {Uint32Array} attentionMask 0 for what fills.
+ * @property {Uint32Array} specialTokensMask 1 for special tokens around texts, and for what fills.
+ * @property {Uint32Array} spans Where each token is in its text, in units of JavaScript strings: token `n` is `text.slice(spans[2 * n], spans[2 * n + 1])`.
+ * @property {Float64Array} offsets Where each row begins, and the end of the last one.
+ * @property {Float64Array} inputs The input of each row: with `overflow` several may be of one.
+ */
+/**
+ * A message of a conversation, as chat templates take it.
+ * @typedef {{ role: string, content?: unknown, [name: string]: unknown }} Message
+ */
+/**
+ * @typedef {object} ChatOptions
+ * @property {string | null} [chatTemplate] The text of a template. Default: that next to the file of the tokenizer, `chat_template.jinja` or in
+ * `tokenizer_config.json`.
+ * @property {readonly object[] | null} [tools] Tools that the model may call.
+ * @property {readonly object[] | null} [documents] Documents that the template may write.
+ * @property {boolean | null} [addGenerationPrompt] Adds what an answer of the model begins with. Default: true.
+ * @property {string | null} [date] The day that the template sees as today, as in `2026-07-26`. Default: today.
  */
 /**
  * The addon's object of a tokenizer, for the modules of this package.

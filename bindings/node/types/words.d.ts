@@ -4,9 +4,3 @@
  * @returns {string}
  */
 export function inOptions(message: string): string;
-/**
- * The word of the command for an option.
- * @param {string} name
- * @returns {string}
- */
-export function wordOf(name: string): string;

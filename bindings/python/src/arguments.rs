@@ -6,34 +6,22 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyString};
 
-/// The unsigned types of arguments.
-pub(crate) trait Number: for<'a, 'py> FromPyObject<'a, 'py> + Display {
-    const MAX: Self;
-}
-
-impl Number for u32 {
-    const MAX: Self = Self::MAX;
-}
-
-impl Number for u64 {
-    const MAX: Self = Self::MAX;
-}
-
-impl Number for usize {
-    const MAX: Self = Self::MAX;
-}
-
-/// The number that `value` is. `name` is that of the argument.
-pub(crate) fn number<T: Number>(name: &dyn Display, value: &Bound<'_, PyAny>) -> PyResult<T> {
-    value.extract().or_else(|_| {
-        if !value.hasattr("__index__")? {
-            let found = value.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("{name} must be an int, not {found}")));
-        }
-        // Python refuses to print integers of thousands of digits.
-        let shown = value.str().map_or_else(|_| "too large".to_owned(), |shown| shown.to_string());
-        Err(PyValueError::new_err(format!("{name} is {shown}, and must be from 0 to {}", T::MAX)))
-    })
+/// The number in `value`, of an unsigned type. `name` is the name of the argument.
+pub(crate) fn number<T: TryFrom<u64>>(name: &dyn Display, value: &Bound<'_, PyAny>) -> PyResult<T> {
+    let number: Option<u64> = value.extract().ok();
+    number.and_then(|number| number.try_into().ok()).map_or_else(
+        || {
+            if !value.hasattr("__index__")? {
+                let found = value.get_type().name()?;
+                return Err(PyTypeError::new_err(format!("{name} must be an int, not {found}")));
+            }
+            // Python refuses to print integers of thousands of digits.
+            let shown = value.str().map_or_else(|_| "too large".to_owned(), |shown| shown.to_string());
+            let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<T>());
+            Err(PyValueError::new_err(format!("{name} is {shown}, and must be from 0 to {most}")))
+        },
+        Ok,
+    )
 }
 
 /// The items of the argument with this name.
@@ -58,7 +46,7 @@ macro_rules! numbers {
     };
 }
 
-/// The same for arguments that may be `None`.
+/// The variants for arguments that may be `None`.
 macro_rules! optional {
     ($($name:ident: $type:ty),* $(,)?) => {
         $(pub(crate) fn $name(value: &Bound<'_, PyAny>) -> PyResult<Option<$type>> {
@@ -70,6 +58,7 @@ macro_rules! optional {
 numbers! {
     char_pos: usize,
     id: u32,
+    length: usize,
     max_length: usize,
     pad_id: u32,
     pad_type_id: u32,
@@ -81,21 +70,14 @@ numbers! {
     word_index: u32,
 }
 
-optional! {
-    limit: usize,
-    pad_to_multiple_of: usize,
-    queue: usize,
-}
-
-/// `length`, which is a number in one method and may be `None` in another one.
-pub(crate) mod length {
+pub(crate) mod optional {
     use super::*;
 
-    pub(crate) fn given(value: &Bound<'_, PyAny>) -> PyResult<usize> {
-        number(&"length", value)
-    }
-
-    pub(crate) fn optional(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-        if value.is_none() { Ok(None) } else { given(value).map(Some) }
+    optional! {
+        length: usize,
+        limit: usize,
+        max_length: usize,
+        pad_to_multiple_of: usize,
+        queue: usize,
     }
 }

@@ -18,7 +18,7 @@ use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallError, Overflow, 
 
 use crate::arguments;
 
-/// How often a blocked thread asks for signals.
+/// Interval at which a blocked thread checks for signals.
 const POLL: Duration = Duration::from_millis(25);
 
 /// The function that takes a list.
@@ -32,13 +32,13 @@ impl BatchOps for Function {
     type Reply = Reply;
 
     fn run(&mut self, batch: &mut Batch<'_, Item, Reply>) {
-        // Without an interpreter nothing is answered; nothing waits for an answer any more.
+        // Without an interpreter nothing is answered, and nothing waits for an answer any more.
         Python::try_attach(|py| {
             let items: Vec<Item> = batch.iter_mut().map(|entry| entry.take()).collect();
             match self.replies(py, items) {
                 Ok(replies) => {
                     for (entry, reply) in batch.iter_mut().zip(replies) {
-                        // An exception in the list is that of one item.
+                        // An exception in the list belongs to one item.
                         let exception = reply.cast::<PyBaseException>();
                         entry.reply(
                             exception
@@ -131,8 +131,8 @@ struct Rung(Mutex<Woken>);
 #[derive(Default)]
 struct Woken {
     calls: Vec<Arc<TaskCall>>,
-    /// Whether the loop will look at the calls again.
-    is_heard: bool,
+    /// True if the loop will check the calls again.
+    is_scheduled: bool,
 }
 
 impl Rung {
@@ -154,9 +154,9 @@ impl Wake for TaskCall {
         let this = Arc::clone(&self);
         let mut woken = this.rung.lock();
         woken.calls.push(self);
-        let is_heard = std::mem::replace(&mut woken.is_heard, true);
+        let is_scheduled = std::mem::replace(&mut woken.is_scheduled, true);
         drop(woken);
-        if is_heard {
+        if is_scheduled {
             return;
         }
         Python::try_attach(|py| {
@@ -190,12 +190,12 @@ impl TaskCall {
 
 #[pymethods]
 impl Bell {
-    /// Called by the loop: polls the calls that were woken, and those that these wake.
+    /// Called by the loop: polls the calls that were woken, and those that these calls wake.
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
         loop {
             let mut woken = self.rung.lock();
             let calls = std::mem::take(&mut woken.calls);
-            woken.is_heard = !calls.is_empty();
+            woken.is_scheduled = !calls.is_empty();
             drop(woken);
             if calls.is_empty() {
                 return Ok(());
@@ -207,7 +207,7 @@ impl Bell {
     }
 }
 
-/// Called when the future of a task is done: a cancelled one takes its call with it.
+/// Called when the future of a task is done: a cancelled future drops its call.
 #[pyclass(frozen, module = "windrow")]
 struct OnDone(Arc<TaskCall>);
 
@@ -233,8 +233,8 @@ impl PyBatcher {
     #[pyo3(signature = (function, *, limit = None, queue = None))]
     fn new(
         function: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = arguments::limit)] limit: Option<usize>,
-        #[pyo3(from_py_with = arguments::queue)] queue: Option<usize>,
+        #[pyo3(from_py_with = arguments::optional::limit)] limit: Option<usize>,
+        #[pyo3(from_py_with = arguments::optional::queue)] queue: Option<usize>,
     ) -> PyResult<Self> {
         if !function.is_callable() {
             let name = function.get_type().name()?;
@@ -269,7 +269,7 @@ impl PyBatcher {
             });
             match polled {
                 Poll::Ready(result) => return outcome(result),
-                // An exception drops the call, and with it an item that no batch has taken yet.
+                // An exception drops the call, together with an item that no batch has taken yet.
                 Poll::Pending => py.check_signals()?,
             }
         }
@@ -291,7 +291,7 @@ impl PyBatcher {
         Ok(future)
     }
 
-    /// What has happened so far, and whether batches have paid.
+    /// The counts so far, and the verdict on batches.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = py.detach(|| self.shared.batched().stats()).map_err(failed)?;
         let seconds = |nanos: f64| nanos / 1e9;
@@ -306,7 +306,7 @@ impl PyBatcher {
         Ok(found)
     }
 
-    /// Takes no more items, and returns when all items that were handed in before have results.
+    /// Takes no more items, and returns when all items handed in earlier have results.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         match py.detach(|| self.shared.batched().close()) {
             Ok(()) | Err(BatchError::Closed) => Ok(()),
@@ -331,7 +331,7 @@ impl PyBatcher {
         if let Some(bell) = bells.get(&address) {
             return Ok(bell.bind(py).clone());
         }
-        // Loops come and go in some programs; a closed one needs no bell, and its address may be another loop's one day.
+        // Loops come and go in some programs; a closed one needs no bell, and its address may later be another loop's.
         bells.retain(|_, bell| !bell.get().is_closed(py));
         let bell = Bound::new(py, Bell { event_loop: event_loop.clone().unbind(), rung: Arc::default() })?;
         bells.insert(address, bell.clone().unbind());

@@ -2,16 +2,16 @@
 
 use pyo3::prelude::*;
 
-/// By default the collector runs after so many objects.
+/// Number of new objects after which the collector runs by default.
 const FIRST: usize = 700;
 
 /// Python's cycle collector does not run while this lives.
 ///
-/// It would look at all objects of a batch again and again while they are made, which takes longer than to make them, and none is garbage yet.
+/// The collector would scan all objects of a batch repeatedly while they are made. That takes longer than making them, and none is garbage yet.
 pub(crate) struct CollectorPause<'py>(Option<Bound<'py, PyModule>>);
 
 impl<'py> CollectorPause<'py> {
-    /// For the making of so many objects.
+    /// A pause for making `objects` objects.
     pub(crate) fn begin(py: Python<'py>, objects: usize) -> PyResult<Self> {
         if objects < FIRST {
             return Ok(Self(None));
@@ -24,7 +24,7 @@ impl<'py> CollectorPause<'py> {
         Ok(Self(Some(collector)))
     }
 
-    /// Has the collector look at the objects that are new. At the end it would look at all of them at once, and no thread would run meanwhile.
+    /// Has the collector scan the new objects. At the end it would scan all of them at once, and no thread would run meanwhile.
     pub(crate) fn look(&self) -> PyResult<()> {
         self.0.as_ref().map_or(Ok(()), |collector| collector.call_method1("collect", (1,)).map(drop))
     }
@@ -33,7 +33,7 @@ impl<'py> CollectorPause<'py> {
 impl Drop for CollectorPause<'_> {
     fn drop(&mut self) {
         if let Some(collector) = &self.0 {
-            // It takes no argument and has nothing to fail at.
+            // The call takes no argument and cannot fail.
             let _ = collector.call_method0("enable");
         }
     }

@@ -1,22 +1,24 @@
 //! The door: every call that works for more than a moment enters Rust here.
 //!
-//! Inside, the interpreter runs other threads. The thread of the call asks Python for signals again and again, so that Ctrl-C ends a
+//! Inside, the interpreter runs other threads. The thread of the call polls Python for signals, so that Ctrl-C ends a
 //! batch; a call of a task ends when the task is cancelled. Errors, panics and interrupts become exceptions in one place.
 
-use std::any::Any;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use windrow::Pool;
+use windrow_tokenizers::engine::{caught, late};
 
-use crate::errors::Failure;
+use crate::errors::WindrowError;
 
-/// A signal waits so long before Python handles it, beside the longest item. People notice 100 ms.
+/// Milliseconds that a signal waits before Python handles it, in addition to the longest item. People notice 100 ms.
 pub(crate) const POLL_MILLIS: u64 = 25;
 
 thread_local! {
@@ -24,7 +26,20 @@ thread_local! {
     static STOP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Ends calls of another thread: those of a task that is cancelled.
+/// Runs a batch with the threads of the pool, or with this one if `TOKENIZERS_PARALLELISM` says so.
+pub(crate) fn in_parallel<R: Send>(batch: impl FnOnce() -> R + Send) -> R {
+    let is_off = std::env::var("TOKENIZERS_PARALLELISM")
+        .is_ok_and(|value| ["", "off", "false", "f", "no", "n", "0"].contains(&value.to_ascii_lowercase().as_str()));
+    if !is_off {
+        return batch();
+    }
+    // This pool has no threads, so a forked process may use it.
+    static ONE: OnceLock<Pool> = OnceLock::new();
+    let Ok(pool) = late(&ONE, || Ok::<_, Infallible>(Pool::new(1)));
+    pool.install(batch)
+}
+
+/// Ends calls of another thread, which belong to a cancelled task.
 #[pyclass(frozen, name = "Stop", module = "windrow._windrow")]
 #[derive(Default)]
 pub(crate) struct PyStop(Arc<AtomicBool>);
@@ -36,13 +51,13 @@ impl PyStop {
         Self::default()
     }
 
-    /// Ends the call that runs, and those to come.
+    /// Ends the current call and later ones.
     fn set(&self) {
         // Relaxed: a thread may see the stop late.
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Calls a function on this thread. What it does here in Rust ends within an item of the stop.
+    /// Calls a function on this thread. Its Rust code here ends within an item of the stop.
     #[pyo3(signature = (call, *arguments))]
     fn run<'py>(&self, call: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let before = STOP.replace(Some(Arc::clone(&self.0)));
@@ -52,12 +67,12 @@ impl PyStop {
     }
 }
 
-/// Tells the work whether to go on.
+/// Checks if the work should continue.
 pub(crate) struct Watch {
-    /// The thread of the call: Python handles signals on its main thread alone, which may be this one.
+    /// The thread of the call: Python handles signals only on its main thread, which may be this one.
     caller: ThreadId,
     begin: Instant,
-    /// Milliseconds from `begin` to the next question.
+    /// Milliseconds from `begin` to the next check.
     next: AtomicU64,
     stopped: AtomicBool,
     interrupt: Mutex<Option<PyErr>>,
@@ -81,7 +96,7 @@ impl Watch {
         self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// True if no signal has raised an exception so far, and no task was cancelled. All threads of the work call it again and again.
+    /// True if no signal has raised an exception so far, and no task was cancelled. All threads of the work call it repeatedly.
     pub(crate) fn goes_on(&self) -> bool {
         // Relaxed: a thread may see the stop late.
         if self.stopped.load(Ordering::Relaxed) || self.is_cancelled() {
@@ -100,7 +115,7 @@ impl Watch {
         match Python::try_attach(|py| py.check_signals()) {
             Some(Ok(())) => return true,
             Some(Err(interrupt)) => *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupt),
-            // The interpreter has ended, and this is a thread that it left behind.
+            // The interpreter has ended, and this thread has outlived it.
             None => {}
         }
         // Relaxed: see above. `enter` takes the exception on this same thread.
@@ -111,37 +126,34 @@ impl Watch {
 
 /// Runs `work` without the interpreter's lock. If a signal has raised an exception, that is the result, whatever `work` returns; after a
 /// cancellation no task waits for one.
-pub(crate) fn enter<R: Send>(py: Python<'_>, work: impl FnOnce(&Watch) -> Result<R, Failure> + Send) -> PyResult<R> {
+pub(crate) fn enter<R: Send>(py: Python<'_>, work: impl FnOnce(&Watch) -> PyResult<R> + Send) -> PyResult<R> {
     let watch = Watch::new();
     if watch.is_cancelled() {
-        return Err(cancelled(py));
+        return Err(cancelled());
     }
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&watch))));
+    let outcome = py.detach(|| caught(|| work(&watch)));
     let is_cancelled = watch.is_cancelled();
     if let Some(interrupt) = watch.interrupt.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(interrupt);
     }
     if is_cancelled {
-        return Err(cancelled(py));
+        return Err(cancelled());
     }
-    let outcome = outcome.unwrap_or_else(|payload| Err(Failure::Panic(message(payload.as_ref()))));
-    outcome.map_err(|failure| failure.into_error(py))
+    outcome.unwrap_or_else(|message| {
+        let hint = "hint: please report this, with what RUST_BACKTRACE=1 adds";
+        Err(PyRuntimeError::new_err(format!("internal error in windrow: {message}\n{hint}")))
+    })
 }
 
-/// To be called for each argument that is read: fails if a signal has raised an exception, or the task of this thread was cancelled.
+/// Called for each argument that is read: fails if a signal has raised an exception, or the task of this thread was cancelled.
 pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
     // Relaxed: a thread may see the stop late.
     if STOP.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))) {
-        return Err(cancelled(py));
+        return Err(cancelled());
     }
     py.check_signals()
 }
 
-fn cancelled(py: Python<'_>) -> PyErr {
-    Failure::Other("stopped: its task was cancelled".to_owned()).into_error(py)
-}
-
-fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
+fn cancelled() -> PyErr {
+    WindrowError::new_err("stopped: its task was cancelled")
 }

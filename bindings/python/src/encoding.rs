@@ -1,25 +1,29 @@
 //! `Encoding` of Python.
 
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
-use pyo3::exceptions::{PyMemoryError, PyValueError};
+use pyo3::exceptions::{PyDeprecationWarning, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
-use windrow_tokenizers::engine::Ragged;
-use windrow_tokenizers::full::{FullTokenizer, PostProcessing, pad_encoding};
-use windrow_tokenizers::tokenizers_023::{
-    Encoding, PaddingDirection, PaddingParams, PaddingStrategy, TruncationDirection,
+use windrow_tokenizers::engine::{Ragged, late};
+use windrow_tokenizers::full::{
+    EncodeInput, Encoding, FullTokenizer, PaddingDirection, PaddingParams, PaddingStrategy, PostProcessing,
+    TruncationDirection, pad_encoding,
 };
 
 use crate::arguments;
-use crate::door::enter;
-use crate::errors::{Failure, INT, PAIR, SMALL_INT, TOKEN, ask_for};
+use crate::column::{SHOWN, shortened};
+use crate::door::{Watch, enter, in_parallel};
+use crate::errors::{INT, InputError, ItemError, PAIR, SMALL_INT, TOKEN, ask_for, of_batch};
 use crate::inputs::Inputs;
 use crate::ints::Ints;
 use crate::lists::{apart, containers, list};
-use crate::texts::Texts;
+use crate::texts::{Errors, Texts};
 
-/// The encoding of an input: whole, or its ids, of which the rest is made when it is first asked for.
+/// The encoding of a text, a pair or words. Places are in characters, as in Hugging Face's library.
+///
+/// Ids and masks are there at once. The rest is made on first access.
 #[pyclass(name = "Encoding", module = "windrow")]
 pub(crate) struct PyEncoding(Made);
 
@@ -31,15 +35,19 @@ enum Made {
 /// The ids of single texts that are neither truncated nor padded.
 pub(crate) struct BatchOfIds {
     pub(crate) full: Arc<FullTokenizer>,
+    /// Of the tokenizer: set once an encoding was made again for what does not follow from its ids.
+    pub(crate) wants_whole: Arc<OnceLock<()>>,
     pub(crate) post_processing: Arc<PostProcessing>,
     pub(crate) add_special_tokens: bool,
-    /// What goes around each text: an encoding whose one ordinary token stands for the text.
+    /// The tokens around each text: an encoding in which one ordinary token represents the text.
     pub(crate) around: Arc<Encoding>,
     pub(crate) texts: Texts,
-    /// Without what goes around them.
+    /// The ids without the tokens around the texts.
     pub(crate) ids: Ragged,
-    /// From when ids are first looked at.
+    /// The integers of the ids, made on first access to ids.
     pub(crate) ints: OnceLock<Option<Ints>>,
+    /// All encodings, if they do not follow from the ids, made on first access to other columns of one of them.
+    pub(crate) whole: OnceLock<Vec<Encoding>>,
 }
 
 impl BatchOfIds {
@@ -47,40 +55,49 @@ impl BatchOfIds {
         &self.ids.values[self.ids.offsets[number] as usize..self.ids.offsets[number + 1] as usize]
     }
 
-    /// The tokens before and behind the text.
+    /// The number of tokens before and after the text.
     fn around(&self) -> [usize; 2] {
         let special = self.around.get_special_tokens_mask();
         let before = special.iter().take_while(|mask| **mask == 1).count();
         [before, special.len() - before - 1]
     }
 
-    /// A column of an encoding: `inner` in the place of the one token of `around`.
+    /// A column of an encoding: `inner` replaces the single token in `around`.
     fn column(&self, around: &[u32], inner: impl Iterator<Item = u32>) -> Vec<u32> {
         let [before, _] = self.around();
         around[..before].iter().copied().chain(inner).chain(around[before + 1..].iter().copied()).collect()
     }
 
     /// The integers of its ids, if a table of them pays.
-    fn ints(&self) -> &Option<Ints> {
-        if let Some(ints) = self.ints.get() {
-            return ints;
-        }
-        let ints = Ints::of(&self.ids.values);
-        self.ints.get_or_init(|| ints)
+    fn ints(&self) -> Option<&Ints> {
+        let Ok(ints) = late(&self.ints, || Ok::<_, Infallible>(Ints::of(&self.ids.values)));
+        ints.as_ref()
     }
 
-    fn offsets(&self, number: usize) -> Result<Option<Vec<(usize, usize)>>, Failure> {
-        let Some(inner) = self.full.offsets_of(self.texts.str(number)?, self.ids(number)) else { return Ok(None) };
-        let [before, behind] = self.around();
+    fn offsets(&self, number: usize) -> PyResult<Option<Vec<(usize, usize)>>> {
+        let inner = self.full.tokenizer().offsets_of(self.texts.str(number)?, self.ids(number));
+        let Some(inner) = inner else { return Ok(None) };
+        let [before, after] = self.around();
         let special = |count| std::iter::repeat_n((0, 0), count);
-        Ok(Some(special(before).chain(inner).chain(special(behind)).collect()))
+        Ok(Some(special(before).chain(inner).chain(special(after)).collect()))
     }
 
-    fn whole(&self, number: usize) -> Result<Encoding, Failure> {
+    /// All encodings, made by all threads.
+    fn all(&self, py: Python<'_>) -> PyResult<&[Encoding]> {
+        let make = |watch: &Watch| {
+            let inputs = self.texts.strs()?.into_iter().map(EncodeInput::from).collect();
+            let encode =
+                || self.full.encode_batch(inputs, self.add_special_tokens, &self.post_processing, &|| watch.goes_on());
+            Ok(in_parallel(encode).map_err(of_batch)?.unwrap_or_default())
+        };
+        late(&self.whole, || enter(py, make)).map(Vec::as_slice)
+    }
+
+    fn whole(&self, number: usize) -> PyResult<Encoding> {
         let text = self.texts.str(number)?;
         let ids = self.ids(number);
         let made = self.full.encoding_of(text, ids, self.add_special_tokens, &self.post_processing);
-        made.map_err(|error| Failure::Item { item: number, reason: error.to_string() })
+        made.map_err(|error| ItemError::new_err((number, error.to_string())))
     }
 }
 
@@ -94,16 +111,18 @@ impl PyEncoding {
     }
 
     /// All of the encoding.
-    fn get(&self, py: Python<'_>) -> PyResult<&Encoding> {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&Encoding> {
         match &self.0 {
             Made::Whole(encoding) => Ok(encoding),
             Made::OfIds { batch, number, whole } => {
-                if let Some(encoding) = whole.get() {
-                    return Ok(encoding);
+                let follows = batch.full.tokenizer().follows_from_ids();
+                if !follows {
+                    let _ = batch.wants_whole.set(());
                 }
-                let made = enter(py, |_| batch.whole(*number))?;
-                // Two threads may make it; one is kept.
-                Ok(whole.get_or_init(|| Box::new(made)))
+                if batch.ids.len() > 1 && !follows {
+                    return Ok(&batch.all(py)?[*number]);
+                }
+                late(whole, || enter(py, |_| batch.whole(*number)).map(Box::new)).map(Box::as_ref)
             }
         }
     }
@@ -121,7 +140,7 @@ impl PyEncoding {
 }
 
 impl PyEncoding {
-    /// A column that has this value for each token of the text, and that of `around` for the others.
+    /// A column that has this value for each token of the text, and the value of `around` for the others.
     fn constant<'py>(&self, py: Python<'py>, around: &[u32], value: u32) -> PyResult<Bound<'py, PyList>> {
         let Made::OfIds { batch, number, .. } = &self.0 else { unreachable!("its columns are there") };
         let len = batch.ids(*number).len();
@@ -131,7 +150,7 @@ impl PyEncoding {
     /// The offsets in characters.
     fn places(&self, py: Python<'_>) -> PyResult<Vec<(usize, usize)>> {
         ask_for(self.__len__(), PAIR)?;
-        // They are made alone and not kept: the rest would take several times as long, and memory.
+        // Only these are made, and they are not kept: the rest would take several times the time and memory.
         if let Made::OfIds { batch, number, whole } = &self.0
             && whole.get().is_none()
             && let Some(offsets) = enter(py, |_| batch.offsets(*number))?
@@ -141,9 +160,43 @@ impl PyEncoding {
         let offsets = self.get(py)?.get_offsets();
         Ok(apart(py, offsets.len(), || offsets.to_vec()))
     }
+
+    /// The offsets in bytes, for the input of the encoding.
+    fn byte_places(
+        &self,
+        py: Python<'_>,
+        sequence: &Bound<'_, PyAny>,
+        pair: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<(usize, usize)>> {
+        let inputs = Inputs::one(sequence, pair, !sequence.is_instance_of::<PyString>(), Errors::Replace)?;
+        let offsets = self.places(py)?;
+        let encoding = self.get(py)?;
+        enter(py, |_| {
+            let (sequences, words) = (encoding.get_sequence_ids(), encoding.get_word_ids());
+            let places = sequences.into_iter().zip(words.iter().copied());
+            let mut starts = CharStarts::default();
+            let in_bytes = |((begin, end), (sequence, word)): ((usize, usize), (Option<usize>, Option<u32>))| {
+                // A token that does not belong to a text has no place.
+                let Some(sequence) = sequence.filter(|_| end > 0) else { return Some((0, 0)) };
+                let text = inputs.text(sequence, word)?;
+                Some((starts.byte(text, begin)?, starts.byte(text, end)?))
+            };
+            let found: Option<Vec<_>> = offsets.into_iter().zip(places).map(in_bytes).collect();
+            found.ok_or_else(|| InputError::new_err("the encoding is not of this input (hint: pass what was encoded)"))
+        })
+    }
 }
 
-/// Where the characters of a text begin, for the text that was last asked about.
+/// Offsets as an array of numpy.
+fn array<'py>(py: Python<'py>, offsets: &[(usize, usize)]) -> PyResult<Bound<'py, PyAny>> {
+    let both = |(begin, end): &(usize, usize)| [*begin as i64, *end as i64];
+    let numbers = apart(py, offsets.len(), || offsets.iter().flat_map(both).collect::<Vec<_>>());
+    let numpy = py.import("numpy")?;
+    let flat = numpy.call_method1("frombuffer", (PyBytes::new(py, bytemuck::cast_slice(&numbers)), "=i8"))?;
+    flat.call_method1("reshape", ((offsets.len(), 2),))
+}
+
+/// The starts of the characters of a text, for the most recently queried text.
 #[derive(Default)]
 struct CharStarts<'t> {
     text: &'t str,
@@ -152,7 +205,7 @@ struct CharStarts<'t> {
 }
 
 impl<'t> CharStarts<'t> {
-    /// The byte at which this character begins; the last one has its end behind it.
+    /// The byte at which this character begins; the end of the last character is the next entry.
     fn byte(&mut self, text: &'t str, character: usize) -> Option<usize> {
         if !std::ptr::eq(self.text, text) {
             self.text = text;
@@ -185,6 +238,7 @@ pub(crate) fn truncation_direction(direction: &str) -> PyResult<TruncationDirect
 
 #[pymethods]
 impl PyEncoding {
+    /// The ids of the tokens.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.__len__(), INT)?;
@@ -194,11 +248,12 @@ impl PyEncoding {
                 let ids = || batch.column(batch.around.get_ids(), batch.ids(*number).iter().copied());
                 let ids = apart(py, self.__len__(), ids);
                 let ints = apart(py, batch.ids.values.len(), || batch.ints());
-                Ints::list(ints.as_ref(), py, ids.into_iter())
+                Ints::list(ints, py, ids.into_iter())
             }
         }
     }
 
+    /// For each token the number of its text in a pair, as the post-processor sets it.
     #[getter]
     fn type_ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.__len__(), INT)?;
@@ -211,6 +266,7 @@ impl PyEncoding {
         }
     }
 
+    /// 1 for each token, 0 for padding.
     #[getter]
     fn attention_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         ask_for(self.__len__(), SMALL_INT)?;
@@ -220,6 +276,7 @@ impl PyEncoding {
         }
     }
 
+    /// 1 for special tokens around a text and for padding.
     #[getter]
     fn special_tokens_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.__len__(), SMALL_INT)?;
@@ -236,6 +293,7 @@ impl PyEncoding {
         }
     }
 
+    /// Number of texts: 2 for a pair.
     #[getter]
     fn n_sequences(&self) -> usize {
         match &self.0 {
@@ -244,6 +302,7 @@ impl PyEncoding {
         }
     }
 
+    /// Encodings of the text that truncation has cut off.
     #[getter]
     fn overflowing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let Made::Whole(encoding) = &self.0 else { return Ok(PyList::empty(py)) };
@@ -252,6 +311,7 @@ impl PyEncoding {
         containers(py, parts.iter().map(|part| Self::whole(part.clone())))
     }
 
+    /// The tokens as the vocabulary spells them.
     #[getter]
     fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let tokens = self.get(py)?.get_tokens();
@@ -259,12 +319,19 @@ impl PyEncoding {
         list(py, tokens.iter())
     }
 
+    /// The characters of the text for each token: its first, and the one after its last.
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         containers(py, self.places(py)?.into_iter())
     }
 
-    /// The offsets in bytes of UTF-8, for what was encoded: a text, or words; and the second part of a pair.
+    /// `offsets` as an array of numpy: a row of two int64 for each token.
+    #[getter]
+    fn offsets_array<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        array(py, &self.places(py)?)
+    }
+
+    /// The offsets in bytes of UTF-8, for the encoded input: a text, or words; and the second part of a pair.
     #[pyo3(signature = (sequence, pair = None))]
     fn byte_offsets<'py>(
         &self,
@@ -272,27 +339,21 @@ impl PyEncoding {
         sequence: &Bound<'py, PyAny>,
         pair: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let inputs = Inputs::one(sequence, pair, !sequence.is_instance_of::<PyString>())?;
-        let offsets = self.places(py)?;
-        let encoding = self.get(py)?;
-        let found = enter(py, |_| {
-            let (sequences, words) = (encoding.get_sequence_ids(), encoding.get_word_ids());
-            let places = sequences.into_iter().zip(words.iter().copied());
-            let mut starts = CharStarts::default();
-            let in_bytes = |((begin, end), (sequence, word)): ((usize, usize), (Option<usize>, Option<u32>))| {
-                // A token that is not of a text has no place.
-                let Some(sequence) = sequence.filter(|_| end > 0) else { return Some((0, 0)) };
-                let text = inputs.text(sequence, word)?;
-                Some((starts.byte(text, begin)?, starts.byte(text, end)?))
-            };
-            let found: Option<Vec<_>> = offsets.into_iter().zip(places).map(in_bytes).collect();
-            found.ok_or_else(|| {
-                Failure::Input("the encoding is not of this input (hint: pass what was encoded)".to_owned())
-            })
-        })?;
-        containers(py, found.into_iter())
+        containers(py, self.byte_places(py, sequence, pair)?.into_iter())
     }
 
+    /// `byte_offsets` as an array of numpy: a row of two int64 for each token.
+    #[pyo3(signature = (sequence, pair = None))]
+    fn byte_offsets_array<'py>(
+        &self,
+        py: Python<'py>,
+        sequence: &Bound<'py, PyAny>,
+        pair: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        array(py, &self.byte_places(py, sequence, pair)?)
+    }
+
+    /// The number of each token's word; `None` for special tokens.
     #[getter]
     fn word_ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let words = self.get(py)?.get_word_ids();
@@ -303,9 +364,12 @@ impl PyEncoding {
     /// The older name of `word_ids`.
     #[getter]
     fn words<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let message = c"Encoding.words is deprecated: use Encoding.word_ids";
+        PyErr::warn(py, &py.get_type::<PyDeprecationWarning>(), message, 1)?;
         self.word_ids(py)
     }
 
+    /// The number of each token's text in a pair; `None` for special tokens.
     #[getter]
     fn sequence_ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let encoding = self.get(py)?;
@@ -314,6 +378,7 @@ impl PyEncoding {
         list(py, sequences.into_iter())
     }
 
+    /// The token that has this character.
     #[pyo3(signature = (char_pos, sequence_index = 0))]
     fn char_to_token(
         &self,
@@ -324,6 +389,7 @@ impl PyEncoding {
         Ok(self.get(py)?.char_to_token(char_pos, sequence_index))
     }
 
+    /// The word that has this character.
     #[pyo3(signature = (char_pos, sequence_index = 0))]
     fn char_to_word(
         &self,
@@ -334,6 +400,7 @@ impl PyEncoding {
         Ok(self.get(py)?.char_to_word(char_pos, sequence_index))
     }
 
+    /// The characters of a token; `None` for special tokens.
     fn token_to_chars(
         &self,
         py: Python<'_>,
@@ -342,6 +409,7 @@ impl PyEncoding {
         Ok(self.get(py)?.token_to_chars(token_index).map(|(_, chars)| chars))
     }
 
+    /// The number of a token's text in a pair.
     fn token_to_sequence(
         &self,
         py: Python<'_>,
@@ -350,6 +418,7 @@ impl PyEncoding {
         Ok(self.get(py)?.token_to_sequence(token_index))
     }
 
+    /// The number of a token's word.
     fn token_to_word(
         &self,
         py: Python<'_>,
@@ -358,6 +427,7 @@ impl PyEncoding {
         Ok(self.get(py)?.token_to_word(token_index).map(|(_, word)| word))
     }
 
+    /// The characters of a word.
     #[pyo3(signature = (word_index, sequence_index = 0))]
     fn word_to_chars(
         &self,
@@ -368,6 +438,7 @@ impl PyEncoding {
         Ok(self.get(py)?.word_to_chars(word_index, sequence_index))
     }
 
+    /// The tokens of a word: its first, and the one after its last.
     #[pyo3(signature = (word_index, sequence_index = 0))]
     fn word_to_tokens(
         &self,
@@ -383,7 +454,7 @@ impl PyEncoding {
     fn pad(
         &mut self,
         py: Python<'_>,
-        #[pyo3(from_py_with = arguments::length::given)] length: usize,
+        #[pyo3(from_py_with = arguments::length)] length: usize,
         direction: &str,
         #[pyo3(from_py_with = arguments::pad_id)] pad_id: u32,
         #[pyo3(from_py_with = arguments::pad_type_id)] pad_type_id: u32,
@@ -396,7 +467,7 @@ impl PyEncoding {
         pad_encoding(self.get_mut(py)?, &padding).map_err(PyMemoryError::new_err)
     }
 
-    /// Truncates this encoding; what is cut off becomes overflowing parts.
+    /// Truncates this encoding; the rest becomes overflowing parts.
     #[pyo3(signature = (max_length, stride = 0, direction = "right"))]
     fn truncate(
         &mut self,
@@ -413,7 +484,7 @@ impl PyEncoding {
         Ok(())
     }
 
-    /// Says that all tokens are of this sequence.
+    /// Assigns all tokens to this sequence.
     fn set_sequence_id(
         &mut self,
         py: Python<'_>,
@@ -441,11 +512,18 @@ impl PyEncoding {
     }
 
     fn __repr__(&self) -> String {
-        let overflowing = match &self.0 {
-            Made::Whole(encoding) => encoding.get_overflowing().len(),
-            Made::OfIds { .. } => 0,
+        let (ids, overflowing) = match &self.0 {
+            Made::Whole(encoding) => {
+                let ids = encoding.get_ids().iter().copied().take(SHOWN + 1);
+                (ids.collect(), encoding.get_overflowing().len())
+            }
+            Made::OfIds { batch, number, .. } => {
+                let ids = batch.ids(*number).iter().copied().take(SHOWN + 1);
+                (batch.column(batch.around.get_ids(), ids), 0)
+            }
         };
-        format!("<windrow.Encoding of {} tokens, {overflowing} overflowing>", self.__len__())
+        let ids = shortened(&ids, SHOWN, u32::to_string);
+        format!("<windrow.Encoding of {} tokens, {overflowing} overflowing: {ids}>", self.__len__())
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {

@@ -1,27 +1,28 @@
 //! `encode_files` and `count`: the commands as functions.
 
+use std::io::ErrorKind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use windrow_cli::{EncodeFiles, Failed, FailureKind, count_files};
 use windrow_tokenizers::encode::{Observer, Step};
 use windrow_tokenizers::output::Staging;
+use windrow_tokenizers::run::{CountSpec, EncodeSpec, Failed, FailureKind};
 
-use crate::door::{POLL_MILLIS, enter};
-use crate::errors::Failure;
-use crate::tokenizer::{PyTokenizer, in_parallel};
+use crate::door::{POLL_MILLIS, enter, in_parallel};
+use crate::errors::{InputError, WindrowError, of_file};
+use crate::tokenizer::PyTokenizer;
 use crate::wording::in_python;
 
-/// Time between two looks at signals and progress.
+/// Time between two checks for signals and progress.
 const LOOK: Duration = Duration::from_millis(POLL_MILLIS);
 
-/// After an interrupt the call waits so long for its run, which may sit in a read of a pipe that nothing ends.
+/// After an interrupt, the time that the call waits for its run, which may be blocked in a read of a pipe that nothing ends.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a run has done so far.
+/// The progress of a run.
 #[derive(Default)]
 struct Done {
     /// Known once the inputs are open.
@@ -41,38 +42,45 @@ impl Observer for Steps {
     }
 }
 
-/// Runs `windrow encode` in these words, and returns the object of `--json`, with the notes of the command. `progress` is called now and
-/// then, on this thread.
+/// Runs an [`EncodeSpec`] in JSON, and returns the object of `--json`, with notes for people. `progress` is called at intervals, on this
+/// thread.
 ///
-/// The run has a thread, because this one answers signals, also while the run waits for an input.
+/// The run has its own thread, because this one handles signals, even while the run waits for an input.
 #[pyfunction]
 pub(crate) fn encode_files(
     py: Python<'_>,
-    words: Vec<String>,
+    spec: &str,
     tokenizer: &Bound<'_, PyTokenizer>,
-    add_special_tokens: bool,
-    special_in_text: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
+    let spec = EncodeSpec::from_json(spec).map_err(of_run)?;
     let core = tokenizer.get().core();
     enter(py, |watch| {
         let (staging, done) = (Staging::default(), Arc::<Mutex<Done>>::default());
         let (sender, receiver) = channel();
         let run = {
             let (staging, done) = (staging.clone(), Arc::clone(&done));
-            move || -> Result<_, Failure> {
-                let tokenizer = core.of_files(add_special_tokens, special_in_text)?;
-                let files = EncodeFiles::prepare(&words, tokenizer, &staging)?;
-                done.lock().unwrap_or_else(PoisonError::into_inner).stored = files.stored();
-                let (summary, notes) = files.run(&Steps(done))?;
-                Ok((summary, notes.iter().map(|note| in_python(note)).collect()))
+            move || -> PyResult<_> {
+                let mut notes = Vec::new();
+                let found = spec.find(|note| notes.push(in_python(note))).map_err(of_run)?;
+                let tokenizer = core.of_files(spec.job.add_special_tokens, spec.job.has_special_in_text())?;
+                let run = found.open(tokenizer, &staging, |note| notes.push(in_python(note))).map_err(of_run)?;
+                done.lock().unwrap_or_else(PoisonError::into_inner).stored = run.stored();
+                let ended = run.encode(&Steps(done));
+                match ended.failed {
+                    Some(failed) => Err(of_run(failed)),
+                    None => {
+                        notes.extend(ended.notes.iter().map(|note| in_python(note)));
+                        Ok((ended.json, notes))
+                    }
+                }
             }
         };
         let thread = thread::Builder::new().name("windrow-files".to_owned()).spawn(move || {
-            // The caller has left if nothing receives it.
+            // The caller has left if the channel is closed.
             let _ = sender.send(run());
         });
-        let thread = thread.map_err(|error| Failure::Other(format!("cannot start a thread: {error}")))?;
+        let thread = thread.map_err(|error| WindrowError::new_err(format!("cannot start a thread: {error}")))?;
         let report = || match &progress {
             Some(progress) => {
                 let (stored, sum) = {
@@ -80,7 +88,7 @@ pub(crate) fn encode_files(
                     (done.stored, done.sum)
                 };
                 let numbers = (sum.stored, stored, sum.documents, sum.text_bytes, sum.ids);
-                Python::attach(|py| progress.call1(py, numbers)).map(drop).map_err(Failure::Python)
+                Python::attach(|py| progress.call1(py, numbers)).map(drop)
             }
             None => Ok(()),
         };
@@ -97,10 +105,10 @@ pub(crate) fn encode_files(
                         continue;
                     }
                     staging.abandon();
-                    // What it answers does not matter any more.
+                    // The outcome of the run no longer matters.
                     let _ = receiver.recv_timeout(PATIENCE);
                     reported?;
-                    return Err(Failure::Other("interrupted; nothing was published".to_owned()));
+                    return Err(WindrowError::new_err("interrupted; nothing was published"));
                 }
                 Err(RecvTimeoutError::Disconnected) => match thread.join() {
                     Ok(()) => unreachable!("it sends before it ends"),
@@ -111,31 +119,26 @@ pub(crate) fn encode_files(
     })
 }
 
-/// Runs `windrow count --json` in these words, and returns the object, and the errors of what has no count.
+/// Runs a [`CountSpec`] in JSON, and returns the object of `windrow count --json`, and the errors of inputs without a count.
 #[pyfunction]
-pub(crate) fn count(
-    py: Python<'_>,
-    words: Vec<String>,
-    tokenizer: &Bound<'_, PyTokenizer>,
-    special_in_text: bool,
-) -> PyResult<(String, Vec<PyErr>)> {
+pub(crate) fn count(py: Python<'_>, spec: &str, tokenizer: &Bound<'_, PyTokenizer>) -> PyResult<(String, Vec<PyErr>)> {
+    let spec = CountSpec::from_json(spec).map_err(of_run)?;
     let core = tokenizer.get().core();
-    let (json, failed) = enter(py, |watch| {
-        let tokenizer = core.of_files(false, special_in_text)?;
-        Ok(in_parallel(|| count_files(&words, tokenizer, &|| watch.goes_on()))?)
+    let counted = enter(py, |watch| {
+        let tokenizer = core.of_files(false, spec.texts.special_in_text)?;
+        let run = || spec.find()?.count(tokenizer, true, &(), &|| watch.goes_on(), |_| true).map_err(Failed::from);
+        in_parallel(run).map_err(of_run)
     })?;
-    Ok((json, failed.into_iter().map(|failed| Failure::from(failed).into_error(py)).collect()))
+    Ok((counted.text, counted.failed.into_iter().map(of_run).collect()))
 }
 
-impl From<Failed> for Failure {
-    fn from(Failed { message, kind }: Failed) -> Self {
-        let message = in_python(&message);
-        match kind {
-            FailureKind::Usage | FailureKind::BadInput => Self::Input(message),
-            FailureKind::Missing => Self::File(std::io::ErrorKind::NotFound, message),
-            FailureKind::Exists => Self::File(std::io::ErrorKind::AlreadyExists, message),
-            FailureKind::Io => Self::File(std::io::ErrorKind::Other, message),
-            _ => Self::Other(message),
-        }
+fn of_run(Failed { message, kind }: Failed) -> PyErr {
+    let message = in_python(&message);
+    match kind {
+        FailureKind::Usage | FailureKind::BadInput => InputError::new_err(message),
+        FailureKind::Missing => of_file(ErrorKind::NotFound, message),
+        FailureKind::Exists => of_file(ErrorKind::AlreadyExists, message),
+        FailureKind::Io | FailureKind::CannotCreate => of_file(ErrorKind::Other, message),
+        _ => WindrowError::new_err(message),
     }
 }

@@ -1,14 +1,13 @@
-//! What Hugging Face's library takes as an input: a text, or words if `is_pretokenized`; or a pair of them.
+//! Inputs that Hugging Face's library accepts: a text, or words if `is_pretokenized`; or a pair of them.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
-use windrow_tokenizers::tokenizers_023::{EncodeInput, InputSequence};
+use windrow_tokenizers::full::{EncodeInput, InputSequence};
 
 use crate::arguments::several;
 use crate::door::ask;
-use crate::errors::Failure;
-use crate::texts::{Item, Texts};
+use crate::texts::{Errors, Item, Texts};
 
 enum Sequence {
     Text(Item),
@@ -24,19 +23,17 @@ struct Input {
 pub(crate) struct Inputs(Vec<Input>);
 
 impl Inputs {
-    pub(crate) fn of(inputs: &Bound<'_, PyAny>, is_pretokenized: bool) -> PyResult<Self> {
+    pub(crate) fn of(inputs: &Bound<'_, PyAny>, is_pretokenized: bool, errors: Errors) -> PyResult<Self> {
         if inputs.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err("expected several inputs, not a single text (hint: encode takes one)"));
         }
+        // Rows of an array are arrays, not the lists that pairs are.
+        let listed = if inputs.hasattr("__array_interface__")? { Some(inputs.call_method0("tolist")?) } else { None };
         let read = |(number, input): (usize, PyResult<Bound<'_, PyAny>>)| {
             ask(inputs.py())?;
-            Input::of(number, &input?, is_pretokenized)
+            Input::of(number, &input?, is_pretokenized, errors)
         };
-        several("input", inputs)?.enumerate().map(read).collect::<PyResult<_>>().map(Self)
-    }
-
-    pub(crate) fn is_one(&self) -> bool {
-        self.0.len() == 1
+        several("input", listed.as_ref().unwrap_or(inputs))?.enumerate().map(read).collect::<PyResult<_>>().map(Self)
     }
 
     /// A batch of one.
@@ -44,9 +41,10 @@ impl Inputs {
         first: &Bound<'_, PyAny>,
         second: Option<&Bound<'_, PyAny>>,
         is_pretokenized: bool,
+        errors: Errors,
     ) -> PyResult<Self> {
-        let first = Sequence::of(0, first, is_pretokenized)?;
-        let second = second.map(|second| Sequence::of(0, second, is_pretokenized)).transpose()?;
+        let first = Sequence::of(0, first, is_pretokenized, errors)?;
+        let second = second.map(|second| Sequence::of(0, second, is_pretokenized, errors)).transpose()?;
         Ok(Self(vec![Input { first, second }]))
     }
 
@@ -73,14 +71,14 @@ impl Inputs {
         item.text(0).ok()
     }
 
-    /// As the library takes them.
-    pub(crate) fn inputs(&self) -> Result<Vec<EncodeInput<'_>>, Failure> {
+    /// The inputs in the library's type.
+    pub(crate) fn inputs(&self) -> PyResult<Vec<EncodeInput<'_>>> {
         self.0.iter().enumerate().map(|(number, input)| input.as_library(number)).collect()
     }
 }
 
 impl Input {
-    fn of(number: usize, input: &Bound<'_, PyAny>, is_pretokenized: bool) -> PyResult<Self> {
+    fn of(number: usize, input: &Bound<'_, PyAny>, is_pretokenized: bool, errors: Errors) -> PyResult<Self> {
         // A pair is a tuple or list of two texts, or of two lists of words.
         let is_sequence = |item: &Bound<'_, PyAny>| item.is_instance_of::<PyString>() != is_pretokenized;
         let parts = match (input.cast::<PyTuple>(), input.cast::<PyList>()) {
@@ -92,13 +90,13 @@ impl Input {
             && is_sequence(first)
             && is_sequence(second)
         {
-            let second = Some(Sequence::of(number, second, is_pretokenized)?);
-            return Ok(Self { first: Sequence::of(number, first, is_pretokenized)?, second });
+            let second = Some(Sequence::of(number, second, is_pretokenized, errors)?);
+            return Ok(Self { first: Sequence::of(number, first, is_pretokenized, errors)?, second });
         }
-        Ok(Self { first: Sequence::of(number, input, is_pretokenized)?, second: None })
+        Ok(Self { first: Sequence::of(number, input, is_pretokenized, errors)?, second: None })
     }
 
-    fn as_library(&self, number: usize) -> Result<EncodeInput<'_>, Failure> {
+    fn as_library(&self, number: usize) -> PyResult<EncodeInput<'_>> {
         let first = self.first.sequence(number)?;
         Ok(match &self.second {
             None => EncodeInput::Single(first),
@@ -108,16 +106,16 @@ impl Input {
 }
 
 impl Sequence {
-    fn of(number: usize, sequence: &Bound<'_, PyAny>, is_pretokenized: bool) -> PyResult<Self> {
+    fn of(number: usize, sequence: &Bound<'_, PyAny>, is_pretokenized: bool, errors: Errors) -> PyResult<Self> {
         let is_text = sequence.is_instance_of::<PyString>();
         if is_pretokenized
             && !is_text
             && let Ok(words) = sequence.try_iter()
         {
-            return words.map(|word| Item::of(number, word?)).collect::<PyResult<_>>().map(Self::Words);
+            return words.map(|word| Item::of(number, word?, errors)).collect::<PyResult<_>>().map(Self::Words);
         }
         if is_text && !is_pretokenized {
-            return Ok(Self::Text(Item::of(number, sequence.clone())?));
+            return Ok(Self::Text(Item::of(number, sequence.clone(), errors)?));
         }
         let name = sequence.get_type().name()?;
         let expected = if is_pretokenized { "a list of words, or two" } else { "a str, or a pair of str" };
@@ -126,11 +124,11 @@ impl Sequence {
         Err(PyTypeError::new_err(format!("item {number}: expected {expected}, not {name} (hint: {hint})")))
     }
 
-    fn sequence(&self, number: usize) -> Result<InputSequence<'_>, Failure> {
+    fn sequence(&self, number: usize) -> PyResult<InputSequence<'_>> {
         Ok(match self {
             Self::Text(text) => InputSequence::from(text.text(number)?),
             Self::Words(words) => {
-                let words: Result<Vec<&str>, Failure> = words.iter().map(|word| word.text(number)).collect();
+                let words: PyResult<Vec<&str>> = words.iter().map(|word| word.text(number)).collect();
                 InputSequence::from(words?)
             }
         })

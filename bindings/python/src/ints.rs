@@ -7,7 +7,7 @@ use pyo3::types::{PyInt, PyList};
 
 use crate::lists::{PIECE, Turns, list};
 
-/// The integers of a batch, each made once: text repeats its tokens, and a further reference costs a fraction of another integer.
+/// The integers of a batch, each made once: text repeats its tokens, and another reference costs a fraction of another integer.
 ///
 /// The lock is held for moments, by threads that hold the interpreter's lock.
 pub(crate) struct Ints(Mutex<Vec<Option<Py<PyInt>>>>);
@@ -32,7 +32,7 @@ impl Ints {
         }
         let (list, mut turns) = (PyList::empty(py), Turns::new(py)?);
         while ids.len() > 0 {
-            // Released before other threads have their turn: they may wait for it with the interpreter in their hands.
+            // Released before other threads have their turn: they may wait for it while they hold the interpreter.
             let mut made = ints.made();
             ids.by_ref().take(PIECE).try_for_each(|id| list.append(int(py, &mut made, id)))?;
             drop(made);

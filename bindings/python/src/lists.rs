@@ -7,13 +7,13 @@ use pyo3::types::PyList;
 
 use crate::collector::CollectorPause;
 
-/// Objects that are made without a look at the clock: some hundred microseconds of work.
+/// Objects that are made without reading the clock: some hundred microseconds of work.
 pub(crate) const PIECE: usize = 4096;
 
-/// Shortest turn, whatever `sys.setswitchinterval` says.
+/// Shortest turn, regardless of `sys.setswitchinterval`.
 const SHORTEST_TURN: Duration = Duration::from_millis(1);
 
-/// Gives the interpreter to other threads now and then.
+/// Gives the interpreter to other threads at intervals.
 pub(crate) struct Turns<'py> {
     py: Python<'py>,
     turn: Duration,
@@ -30,7 +30,7 @@ impl<'py> Turns<'py> {
         Ok(Self { py, turn, begin: Instant::now() })
     }
 
-    /// To be called after each [`PIECE`], while no lock is held. `at_end` is called at the end of this thread's turn.
+    /// Called after each [`PIECE`], while no lock is held. `at_end` is called at the end of this thread's turn.
     pub(crate) fn pass(&mut self, at_end: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
         if self.begin.elapsed() >= self.turn {
             at_end()?;
@@ -49,7 +49,7 @@ pub(crate) fn list<'py, T: IntoPyObject<'py>>(
     grown(py, items, || Ok(()))
 }
 
-/// A list of containers: of objects that the cycle collector looks at.
+/// A list of containers: of objects that the cycle collector scans.
 pub(crate) fn containers<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     items: impl ExactSizeIterator<Item = T>,

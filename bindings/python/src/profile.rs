@@ -8,9 +8,9 @@ use windrow_tiling::tile::Tiles;
 
 use crate::arguments::{self, number, several};
 use crate::door::enter;
-use crate::errors::Failure;
+use crate::errors::InputError;
 
-/// The costs of an operation's tiles, as JSON that the command and the Rust library read too.
+/// The costs of an operation's tiles, as JSON that the command and the Rust library also read.
 #[pyclass(frozen, subclass, name = "Profile", module = "windrow._windrow")]
 pub(crate) struct PyProfile(Profile);
 
@@ -37,7 +37,7 @@ impl PyProfile {
 
     fn _plan(&self, py: Python<'_>, #[pyo3(from_py_with = arguments::rows)] rows: u64) -> PyResult<Plan> {
         enter(py, |_| {
-            let plan = self.0.plan(rows).map_err(|error| Failure::Input(format!("rows {rows}: {error}")))?;
+            let plan = self.0.plan(rows).map_err(|error| InputError::new_err(format!("rows {rows}: {error}")))?;
             let tiles = plan.tiles.iter().map(|rows| rows.0).collect();
             Ok((tiles, plan.predicted.as_micros(), plan.serial.as_micros(), plan.gap, plan.to_string()))
         })

@@ -1,25 +1,30 @@
 //! The ids of a batch.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{LargeListArray, UInt32Array};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyIterator, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyList, PySlice, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 use windrow_tokenizers::engine::Ragged;
 
 use crate::collector::CollectorPause;
-use crate::column::{Column, Kind, buffer, place};
+use crate::column::{Column, Numbers, Places, SHOWN, place, shortened};
 use crate::errors::{INT, ask_for};
 use crate::ints::Ints;
 use crate::lists::{PIECE, Turns, apart, containers};
 
-/// `Ragged` of Python: shared with the columns and arrays made of it, and never changed.
+/// The ids of a batch: those of item `n` are `values[offsets[n]:offsets[n + 1]]`. A batch never changes.
 #[pyclass(frozen, name = "Ragged", module = "windrow")]
-pub(crate) struct PyRagged(Arc<Ragged>);
+#[derive(PartialEq)]
+pub(crate) struct PyRagged {
+    values: ScalarBuffer<u32>,
+    offsets: ScalarBuffer<i64>,
+}
 
 /// Bytes of an item of a batch as an object: a column, and an empty list.
 const COLUMN: usize = 80;
@@ -29,68 +34,118 @@ const LIST: usize = 88;
 type Columns<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 impl PyRagged {
-    pub(crate) fn new(batch: Ragged) -> Self {
-        Self(Arc::new(batch))
+    pub(crate) fn new(Ragged { values, offsets }: Ragged) -> Self {
+        let ends = offsets.len();
+        Self { values: values.into(), offsets: ScalarBuffer::new(offsets.into(), 0, ends) }
     }
 
-    pub(crate) fn batch(&self) -> &Arc<Ragged> {
-        &self.0
+    fn range(&self, number: usize) -> Range<usize> {
+        self.offsets[number] as usize..self.offsets[number + 1] as usize
     }
 
     fn item(&self, number: usize) -> Column {
-        let range = self.0.offsets[number] as usize..self.0.offsets[number + 1] as usize;
-        Column::new(&self.0, Kind::Ids, range)
+        let Range { start, end } = self.range(number);
+        Column(Numbers::Ids(self.values.slice(start, end - start)))
+    }
+
+    /// The ids of each item.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        (0..self.__len__()).map(|number| &self.values[self.range(number)])
     }
 }
 
 #[pymethods]
 impl PyRagged {
+    /// The ids of all items, one after the other.
     #[getter]
     fn values(&self) -> Column {
-        Column::whole(&self.0, Kind::Ids)
+        Column(Numbers::Ids(self.values.clone()))
     }
 
+    /// The place in `values` at which each item begins, and the end of the last.
     #[getter]
     fn offsets(&self) -> Column {
-        Column::whole(&self.0, Kind::Offsets)
+        Column(Numbers::Offsets(self.offsets.clone()))
     }
 
+    /// Size of the ids and the offsets in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
-        size_of_val::<[_]>(&self.0.values) + size_of_val::<[_]>(&self.0.offsets)
+        self.values.inner().len() + self.offsets.inner().len()
     }
 
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.offsets.len().saturating_sub(1)
     }
 
-    fn __getitem__(&self, index: isize) -> PyResult<Column> {
-        Ok(self.item(place(index, self.0.len())?))
+    /// The ids of an item, or a batch of the items of a slice, which is a copy.
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let Ok(slice) = index.cast::<PySlice>() else {
+            let item = self.item(place(index.extract()?, self.__len__())?);
+            return Ok(Bound::new(py, item)?.into_any());
+        };
+        let places = Places::of(slice, self.__len__())?;
+        let items = || places.iter().map(|place| &self.values[self.range(place)]);
+        let ids = items().map(<[u32]>::len).sum();
+        ask_for(ids, size_of::<u32>())?;
+        let mut batch = Ragged { values: Vec::with_capacity(ids), offsets: vec![0] };
+        apart(py, ids, || {
+            for item in items() {
+                batch.values.extend_from_slice(item);
+                batch.offsets.push(batch.values.len() as u64);
+            }
+        });
+        Ok(Bound::new(py, Self::new(batch))?.into_any())
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        ask_for(self.0.len(), COLUMN)?;
-        containers(py, (0..self.0.len()).map(|number| self.item(number)))?.try_iter()
+        ask_for(self.__len__(), COLUMN)?;
+        containers(py, (0..self.__len__()).map(|number| self.item(number)))?.try_iter()
     }
 
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        let Ok(ragged) = other.cast::<Self>() else { return false };
+    /// True for an equal batch, or a list of lists of the same ids.
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if other.is_instance_of::<PyList>() {
+            return self.tolist(other.py())?.eq(other);
+        }
+        let Ok(ragged) = other.cast::<Self>() else { return Ok(false) };
         let ragged = ragged.get();
-        apart(other.py(), self.0.values.len(), || self.0 == ragged.0)
+        Ok(apart(other.py(), self.values.len(), || self == ragged))
     }
 
     fn __repr__(&self) -> String {
-        format!("<windrow.Ragged of {} items, {} ids>", self.0.len(), self.0.values.len())
+        let items: Vec<&[u32]> = self.iter().take(SHOWN + 1).collect();
+        let shown = shortened(&items, SHOWN, |ids| shortened(ids, SHOWN, u32::to_string));
+        format!("<windrow.Ragged of {} items, {} ids: {shown}>", self.__len__(), self.values.len())
     }
 
+    /// Numpy would make a single object of the batch.
+    #[pyo3(signature = (*_arguments, **_settings))]
+    fn __array__(&self, _arguments: &Bound<'_, PyTuple>, _settings: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let hint = "hint: to_numpy gives an array for each item, or a matrix with pad_id";
+        Err(PyTypeError::new_err(format!("a Ragged is no array ({hint})")))
+    }
+
+    /// Arrays of numpy, one for each item, without a copy. With `pad_id`, a single matrix: a row for each item, padded with this id.
+    #[pyo3(signature = (pad_id = None))]
+    fn to_numpy<'py>(slf: &Bound<'py, Self>, pad_id: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("windrow.arrays")?.call_method1("to_numpy", (slf, pad_id))
+    }
+
+    /// An array of pyarrow: a list of ids for each item, without a copy.
+    fn to_arrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("pyarrow")?.call_method1("array", (slf,))
+    }
+
+    /// The ids as lists, one for each item.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        ask_for(self.0.values.len(), INT)?;
-        ask_for(self.0.len(), LIST)?;
-        let paused = CollectorPause::begin(py, self.0.len())?;
-        let ints = apart(py, self.0.values.len(), || Ints::of(&self.0.values));
+        ask_for(self.values.len(), INT)?;
+        ask_for(self.__len__(), LIST)?;
+        let paused = CollectorPause::begin(py, self.__len__())?;
+        let ints = apart(py, self.values.len(), || Ints::of(&self.values));
         let of = |ids: &[u32]| Ints::list(ints.as_ref(), py, ids.iter().copied());
         let (lists, mut turns, mut made) = (PyList::empty(py), Turns::new(py)?, 0);
-        for ids in self.0.iter() {
+        for ids in self.iter() {
             lists.append(of(ids)?)?;
             made += 1 + ids.len();
             if made > PIECE {
@@ -108,23 +163,22 @@ impl PyRagged {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        let ids = UInt32Array::new(ScalarBuffer::new(buffer(&self.0, Kind::Ids), 0, self.0.values.len()), None);
-        let offsets = ScalarBuffer::new(buffer(&self.0, Kind::Offsets), 0, self.0.offsets.len());
+        let ids = UInt32Array::new(self.values.clone(), None);
+        let offsets = OffsetBuffer::new(self.offsets.clone());
         let item = Arc::new(Field::new_list_field(DataType::UInt32, false));
-        let lists = LargeListArray::new(Arc::clone(&item), OffsetBuffer::new(offsets), Arc::new(ids), None);
+        let lists = LargeListArray::new(Arc::clone(&item), offsets, Arc::new(ids), None);
         let field = Arc::new(Field::new("", DataType::LargeList(item), false));
         Ok(to_array_pycapsules(py, field, &lists, requested_schema)?)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Columns<'py>)> {
-        let (py, batch) = (slf.py(), &slf.get().0);
-        ask_for(size_of_val::<[_]>(&batch.values) + size_of_val::<[_]>(&batch.offsets), 1)?;
-        let columns = [bytemuck::cast_slice(&batch.values), bytemuck::cast_slice(&batch.offsets)];
-        let [values, offsets] = columns.map(|column| copied(py, column));
+        let (py, batch) = (slf.py(), slf.get());
+        ask_for(batch.nbytes(), 1)?;
+        let [values, offsets] = [batch.values.inner(), batch.offsets.inner()].map(|column| copied(py, column));
         Ok((slf.get_type().getattr("_restore")?, (values?, offsets?)))
     }
 
-    /// What `__reduce__` took apart.
+    /// Restores the result of `__reduce__`.
     #[staticmethod]
     fn _restore(py: Python<'_>, values: &[u8], offsets: &[u8]) -> PyResult<Self> {
         ask_for(values.len() + offsets.len(), 1)?;

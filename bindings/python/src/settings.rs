@@ -1,16 +1,17 @@
-//! All settings of a tokenizer: its state besides the vocabulary. Every way to copy a tokenizer carries them.
+//! All settings of a tokenizer: its state in addition to the vocabulary. Every way to copy a tokenizer carries them.
 
 use std::collections::HashMap;
 
+use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use windrow_tokenizers::full::PostProcessing;
-use windrow_tokenizers::tokenizers_023::{PaddingParams, TruncationParams};
+use windrow_tokenizers::full::{PaddingParams, TruncationParams};
 
-use crate::errors::Failure;
+use crate::errors::{InputError, TokenizerError};
 
-/// The settings, as a pickled tokenizer has them.
+/// The settings, in the form that a pickled tokenizer has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Settings {
     pub(crate) encode_special_tokens: bool,
@@ -35,8 +36,8 @@ const ORDER: [&str; 9] = [
     "model",
 ];
 
-fn failed(error: serde_json::Error) -> Failure {
-    Failure::Tokenizer(error.to_string())
+fn failed(error: serde_json::Error) -> PyErr {
+    TokenizerError::new_err(error.to_string())
 }
 
 /// The added tokens of a file that may have [`IN_TEXT`].
@@ -57,15 +58,15 @@ pub(crate) fn encodes_special_tokens(json: &str) -> bool {
 
 impl Settings {
     /// Applies truncation and padding.
-    pub(crate) fn apply(&self, post_processing: &PostProcessing) -> Result<PostProcessing, Failure> {
+    pub(crate) fn apply(&self, post_processing: &PostProcessing) -> PyResult<PostProcessing> {
         let mut post_processing = post_processing.clone();
-        post_processing.set_truncation(self.truncation.clone()).map_err(Failure::Input)?;
+        post_processing.set_truncation(self.truncation.clone()).map_err(InputError::new_err)?;
         post_processing.set_padding(self.padding.clone());
         Ok(post_processing)
     }
 
-    /// A file with these settings.
-    pub(crate) fn write(&self, json: &str, pretty: bool) -> Result<String, Failure> {
+    /// A file with these settings, and with another part if there is one.
+    pub(crate) fn write(&self, json: &str, pretty: bool, part: Option<(&str, &str)>) -> PyResult<String> {
         let mut parts: HashMap<&str, &RawValue> = serde_json::from_str(json).map_err(failed)?;
         let truncation = to_raw_value(&self.truncation).map_err(failed)?;
         let padding = to_raw_value(&self.padding).map_err(failed)?;
@@ -75,6 +76,9 @@ impl Settings {
         if let Some(added) = &added {
             parts.insert("added_tokens", added);
         }
+        if let Some((name, part)) = part {
+            parts.insert(name, serde_json::from_str(part).map_err(failed)?);
+        }
         let place = |name: &str| ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len());
         let mut parts: Vec<(&str, &RawValue)> = parts.into_iter().collect();
         parts.sort_by_key(|(name, _)| (place(name), *name));
@@ -83,8 +87,8 @@ impl Settings {
         Ok(if pretty { indented(&text) } else { text })
     }
 
-    /// The added tokens with or without [`IN_TEXT`]; `None` if those of the file are right.
-    fn added_tokens(&self, parts: &HashMap<&str, &RawValue>) -> Result<Option<Box<RawValue>>, Failure> {
+    /// The added tokens with or without [`IN_TEXT`]; `None` if the tokens of the file are right.
+    fn added_tokens(&self, parts: &HashMap<&str, &RawValue>) -> PyResult<Option<Box<RawValue>>> {
         let added = match (marked(parts), parts.get("added_tokens")) {
             (Some(added), _) => Some(added),
             (None, Some(added)) if self.encode_special_tokens => serde_json::from_str(added.get()).map_err(failed)?,
@@ -101,7 +105,7 @@ impl Settings {
     }
 }
 
-/// JSON with a line for each member, as the library writes it.
+/// JSON with a line for each member, in the library's format.
 fn indented(json: &str) -> String {
     let mut text = String::with_capacity(2 * json.len());
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);

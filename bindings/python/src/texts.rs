@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, GenericStringArray, OffsetSizeTrait};
 use arrow_schema::DataType;
-use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
+use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
@@ -11,7 +11,24 @@ use pyo3_arrow::input::AnyArray;
 
 use crate::arguments::{number, several};
 use crate::column::Column;
-use crate::errors::Failure;
+use crate::errors::ItemError;
+
+/// Treatment of a text that is no Unicode: a `str` with half of a surrogate pair, or bytes that are not UTF-8.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Errors {
+    Strict,
+    Replace,
+}
+
+impl Errors {
+    pub(crate) fn of(name: &str) -> PyResult<Self> {
+        match name {
+            "strict" => Ok(Self::Strict),
+            "replace" => Ok(Self::Replace),
+            other => Err(PyValueError::new_err(format!("errors {other:?} is neither \"strict\" nor \"replace\""))),
+        }
+    }
+}
 
 /// A text, kept alive.
 pub(crate) enum Item {
@@ -27,28 +44,28 @@ pub(crate) enum Texts {
 }
 
 impl Texts {
-    /// What `texts` has: a list or another iterable of `str` or `bytes`, an array of numpy, or a column of strings of Arrow.
-    pub(crate) fn of(texts: &Bound<'_, PyAny>) -> PyResult<Self> {
+    /// The texts in `texts`: a list or another iterable of `str` or `bytes`, an array of numpy, or a column of strings of Arrow.
+    pub(crate) fn of(texts: &Bound<'_, PyAny>, errors: Errors) -> PyResult<Self> {
         if let Ok(list) = texts.cast::<PyList>() {
-            return Self::items(list.iter());
+            return Self::items(list.iter(), errors);
         }
         if let Ok(tuple) = texts.cast::<PyTuple>() {
-            return Self::items(tuple.iter());
+            return Self::items(tuple.iter(), errors);
         }
         if texts.hasattr("__arrow_c_stream__")? || texts.hasattr("__arrow_c_array__")? {
             return Self::columns(texts);
         }
         if texts.hasattr("__array_interface__")? {
-            return Self::of(&texts.call_method0("tolist")?);
+            return Self::of(&texts.call_method0("tolist")?, errors);
         }
         let items: PyResult<Vec<_>> = several("texts", texts)?.collect();
-        Self::items(items?.into_iter())
+        Self::items(items?.into_iter(), errors)
     }
 
-    fn items<'py>(texts: impl ExactSizeIterator<Item = Bound<'py, PyAny>>) -> PyResult<Self> {
+    fn items<'py>(texts: impl ExactSizeIterator<Item = Bound<'py, PyAny>>, errors: Errors) -> PyResult<Self> {
         let mut items = Vec::with_capacity(texts.len());
         for (number, text) in texts.enumerate() {
-            items.push(Item::of(number, text)?);
+            items.push(Item::of(number, text, errors)?);
         }
         Ok(Self::Items(items))
     }
@@ -65,7 +82,7 @@ impl Texts {
     }
 
     /// One of the texts of a list.
-    pub(crate) fn str(&self, number: usize) -> Result<&str, Failure> {
+    pub(crate) fn str(&self, number: usize) -> PyResult<&str> {
         match self {
             Self::Items(items) => items[number].text(number),
             Self::Columns(_) => Ok(self.strs()?[number]),
@@ -73,18 +90,18 @@ impl Texts {
     }
 
     /// The texts themselves.
-    pub(crate) fn strs(&self) -> Result<Vec<&str>, Failure> {
+    pub(crate) fn strs(&self) -> PyResult<Vec<&str>> {
         match self {
             Self::Items(items) => items.iter().enumerate().map(|(number, item)| item.text(number)).collect(),
             Self::Columns(chunks) => {
                 let mut texts = Vec::with_capacity(chunks.iter().map(|chunk| chunk.len()).sum());
                 for chunk in chunks {
                     if let Some(null) = chunk.nulls().and_then(|nulls| (0..nulls.len()).find(|&at| nulls.is_null(at))) {
-                        let reason = "is null (hint: fill or drop nulls first)".to_owned();
-                        return Err(Failure::Item { item: texts.len() + null, reason });
+                        let reason = "is null (hint: fill or drop nulls first)";
+                        return Err(ItemError::new_err((texts.len() + null, reason)));
                     }
                     let first = texts.len();
-                    append(chunk, &mut texts).map_err(|(at, reason)| Failure::Item { item: first + at, reason })?;
+                    append(chunk, &mut texts).map_err(|(at, reason)| ItemError::new_err((first + at, reason)))?;
                 }
                 Ok(texts)
             }
@@ -137,7 +154,7 @@ fn append<'a>(chunk: &'a ArrayRef, texts: &mut Vec<&'a str>) -> Result<(), (usiz
     }
 }
 
-/// Bytes that are said to be UTF-8, or why they are not.
+/// The text in bytes that are claimed to be UTF-8, or the reason why they are not.
 fn utf8(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|error| {
         let byte = error.valid_up_to();
@@ -146,11 +163,22 @@ fn utf8(bytes: &[u8]) -> Result<&str, String> {
 }
 
 impl Item {
-    pub(crate) fn of(number: usize, text: Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn of(number: usize, text: Bound<'_, PyAny>, errors: Errors) -> PyResult<Self> {
         let py = text.py();
         match text.cast_into::<PyString>() {
-            Ok(text) => PyBackedStr::try_from(text).map(Self::Str).map_err(|error| not_unicode(py, number, error)),
+            Ok(text) => match PyBackedStr::try_from(text.clone()) {
+                Ok(text) => Ok(Self::Str(text)),
+                Err(error) if errors == Errors::Strict => Err(not_unicode(py, number, error)),
+                Err(_) => {
+                    // Both halves of a pair become their character.
+                    let units = text.call_method1("encode", ("utf-16", "surrogatepass"))?;
+                    Self::of(number, units.call_method1("decode", ("utf-16", "replace"))?, Errors::Strict)
+                }
+            },
             Err(other) => match other.into_inner().cast_into::<PyBytes>() {
+                Ok(bytes) if errors == Errors::Replace && utf8(bytes.as_bytes()).is_err() => {
+                    Self::of(number, bytes.call_method1("decode", ("utf-8", "replace"))?, Errors::Strict)
+                }
                 Ok(bytes) => Ok(Self::Bytes(bytes.into())),
                 Err(other) => {
                     let name = other.into_inner().get_type().name()?;
@@ -160,29 +188,29 @@ impl Item {
         }
     }
 
-    pub(crate) fn text(&self, number: usize) -> Result<&str, Failure> {
+    pub(crate) fn text(&self, number: usize) -> PyResult<&str> {
         match self {
             Self::Str(text) => Ok(text),
-            Self::Bytes(bytes) => utf8(bytes).map_err(|reason| Failure::Item { item: number, reason }),
+            Self::Bytes(bytes) => utf8(bytes).map_err(|reason| ItemError::new_err((number, reason))),
         }
     }
 }
 
-/// The error of a `str` with half of a surrogate pair, which no UTF-8 has.
+/// The error of a `str` with half of a surrogate pair, which UTF-8 cannot represent.
 fn not_unicode(py: Python<'_>, number: usize, cause: PyErr) -> PyErr {
     if !cause.is_instance_of::<PyUnicodeEncodeError>(py) {
         return cause;
     }
     let start = cause.value(py).getattr("start").and_then(|start| start.extract::<usize>());
     let place = start.map_or(String::new(), |start| format!(" at character {start}"));
-    let hint = "hint: text.encode(errors=\"replace\") makes a question mark of it";
+    let hint = "hint: errors=\"replace\" makes U+FFFD of it";
     let reason = format!("has half of a surrogate pair{place}, which no UTF-8 has ({hint})");
-    let error = Failure::Item { item: number, reason }.into_error(py);
+    let error = ItemError::new_err((number, reason));
     error.set_cause(py, Some(cause));
     error
 }
 
-/// Ids: a [`Column`], a list, or anything that can be made one.
+/// Ids: a [`Column`], a list, or any object that can be converted to one.
 pub(crate) fn ids_of(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
     if let Some(ids) = ids.cast::<Column>().ok().and_then(|column| column.get().ids()) {
         return Ok(ids.to_vec());

@@ -6,23 +6,22 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::{Value, json};
-use windrow_tokenizers::full::FullTokenizer;
+use windrow_tokenizers::full::{AddedToken, FullTokenizer, LibraryError, LibraryTokenizer};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::LoadOptions;
-use windrow_tokenizers::tokenizers_023::{AddedToken, Tokenizer};
 
-use crate::errors::Failure;
-use crate::texts::Item;
+use crate::errors::{TokenizerError, of_load};
+use crate::texts::{Errors, Item};
 
-/// A token to add, or that was added.
+/// A token to add, or one that was added.
 pub(crate) struct Added(AddedToken);
 
 impl Added {
     /// A `str`, or an object with the attributes of `AddedToken`.
     pub(crate) fn of(number: usize, token: &Bound<'_, PyAny>, special: bool) -> PyResult<Self> {
         let content = |content: Bound<'_, PyAny>| {
-            let content = Item::of(number, content)?;
-            Ok::<_, PyErr>(content.text(number).map_err(|failure| failure.into_error(token.py()))?.to_owned())
+            let content = Item::of(number, content, Errors::Strict)?;
+            content.text(number).map(str::to_owned)
         };
         if token.is_instance_of::<PyString>() {
             return Ok(Self(AddedToken::from(content(token.clone())?, special)));
@@ -31,6 +30,10 @@ impl Added {
             let name = token.get_type().name()?;
             return Err(PyTypeError::new_err(format!("tokens: item {number}: expected str or AddedToken, not {name}")));
         };
+        if special {
+            // Like the library: `normalized` may follow from it.
+            token.setattr("special", true).ok();
+        }
         let flag = |name: &str| token.getattr(name)?.extract::<bool>();
         let is_special = special || flag("special")?;
         let added = AddedToken::from(content(found)?, is_special);
@@ -47,15 +50,16 @@ impl Added {
 }
 
 /// The library with a file.
-fn library(json: &[u8]) -> Result<Tokenizer, Failure> {
-    Tokenizer::from_bytes(json)
-        .map_err(|error| Failure::Tokenizer(format!("tokenizers 0.23 cannot read it: {}", shown(&error.to_string()))))
+fn library(json: &[u8]) -> PyResult<LibraryTokenizer> {
+    LibraryTokenizer::from_bytes(json).map_err(|error| {
+        TokenizerError::new_err(format!("tokenizers 0.23 cannot read it: {}", shown(&error.to_string())))
+    })
 }
 
-/// A file with more tokens, and how many of them are new.
-pub(crate) fn with_added(json: &[u8], tokens: &[Added], special: bool) -> Result<(usize, String), Failure> {
+/// A file with more tokens, and the number of new ones.
+pub(crate) fn with_added(json: &[u8], tokens: &[Added], special: bool) -> PyResult<(usize, String)> {
     let mut library = library(json)?;
-    let failed = |error: windrow_tokenizers::tokenizers_023::Error| Failure::Tokenizer(error.to_string());
+    let failed = |error: LibraryError| TokenizerError::new_err(error.to_string());
     let more = tokens.iter().map(|added| added.0.clone());
     let added = if special { library.add_special_tokens(more) } else { library.add_tokens(more) };
     let count = added.map_err(|error| refused(json, tokens).unwrap_or_else(|| failed(error)))?;
@@ -63,7 +67,7 @@ pub(crate) fn with_added(json: &[u8], tokens: &[Added], special: bool) -> Result
 }
 
 /// Reason to refuse a file with these tokens: it names them, where the library does not.
-fn refused(json: &[u8], tokens: &[Added]) -> Option<Failure> {
+fn refused(json: &[u8], tokens: &[Added]) -> Option<PyErr> {
     let mut file: Value = serde_json::from_slice(json).ok()?;
     let listed = file.get_mut("added_tokens")?.as_array_mut()?;
     for Added(AddedToken { content, single_word, lstrip, rstrip, normalized, special }) in tokens {
@@ -79,11 +83,11 @@ fn refused(json: &[u8], tokens: &[Added]) -> Option<Failure> {
         "with these tokens",
         &LoadOptions::default(),
     );
-    loaded.err().map(Failure::from)
+    loaded.err().map(of_load)
 }
 
 /// The added tokens by their ids.
-pub(crate) fn added(json: &[u8]) -> Result<Vec<(u32, Added)>, Failure> {
+pub(crate) fn added(json: &[u8]) -> PyResult<Vec<(u32, Added)>> {
     let mut added: Vec<_> = library(json)?.get_added_tokens_decoder().into_iter().collect();
     added.sort_by_key(|(id, _)| *id);
     Ok(added.into_iter().map(|(id, token)| (id, Added(token))).collect())
@@ -94,7 +98,7 @@ pub(crate) fn tokens(
     full: &FullTokenizer,
     json: Option<&str>,
     with_added_tokens: bool,
-) -> Result<HashMap<String, u32>, Failure> {
+) -> PyResult<HashMap<String, u32>> {
     if let Some(json) = json {
         return Ok(library(json.as_bytes())?.get_vocab(with_added_tokens));
     }

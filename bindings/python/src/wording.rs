@@ -1,50 +1,24 @@
 //! Messages of the command in the words of Python: `--overwrite` is `overwrite=True` there.
 
-/// Options of the command that have another name in Python.
-const RENAMED: [(&str, &str); 3] = [("column", "field"), ("ext", "extensions"), ("no-ignore", "ignore_files")];
+/// Options of the command that have a different name in Python.
+const RENAMED: [(&str, &str); 1] = [("column", "field")];
 
 /// Options without a value.
-const FLAGS: [&str; 10] = [
-    "add-special-tokens",
-    "all-text",
-    "append-eos",
-    "hidden",
-    "lines",
-    "no-ignore",
-    "overwrite",
-    "raw",
-    "resume",
-    "special-in-text",
-];
+const FLAGS: &str =
+    " add-special-tokens all-text append-eos hidden lines no-ignore overwrite raw resume special-in-text ";
 
-/// Words that stand for values in hints, besides those in upper case and numbers.
-const VALUES: [&str; 18] = [
-    "arrow",
-    "datatrove",
-    "fail",
-    "i32",
-    "jsonl",
-    "lines",
-    "mds",
-    "megatron",
-    "nanogpt",
-    "npy",
-    "parquet",
-    "skip",
-    "text",
-    "text|lines|jsonl",
-    "u16",
-    "u32",
-    "u64",
-    "u8",
-];
+/// Words that represent values in hints, in addition to words in upper case and numbers.
+const VALUES: &str = " all arrow arrow-stream assistant datatrove fail i32 jsonl lines mds megatron nanogpt npy parquet skip split text \
+    text|lines|jsonl u16 u32 u64 u8 warc webdataset whole ";
+
+fn is_in(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|known| known == word)
+}
 
 /// Ends of a shell's pipe in hints of the command.
 const PIPE: &str = " | windrow encode - ";
 
 pub(crate) fn in_python(message: &str) -> String {
-    // The usage of the command follows an error in its words.
-    let message = message.split("\n\nUsage:").next().unwrap_or_default();
     let message = message.replace(PIPE, " > OUT, then read OUT with ");
     let mut text = String::with_capacity(message.len());
     let mut rest = message.as_str();
@@ -53,30 +27,20 @@ pub(crate) fn in_python(message: &str) -> String {
         let is_word = before.is_none_or(|before| !before.is_alphanumeric() && before != '-' && before != '/');
         text.push_str(&rest[..at]);
         rest = &rest[at..];
-        match (is_word, option(rest), output(rest)) {
-            (true, Some((words, len)), _) => {
-                text.push_str(&words);
-                rest = &rest[len..];
-            }
-            (true, None, Some((words, len))) => {
-                text.push_str(&words);
-                rest = &rest[len..];
-            }
-            _ => {
-                text.push('-');
-                rest = &rest[1..];
-            }
-        }
+        let words = option(rest).or_else(|| output(rest)).filter(|_| is_word);
+        let (words, len) = words.unwrap_or_else(|| ("-".to_owned(), 1));
+        text.push_str(&words);
+        rest = &rest[len..];
     }
     text.push_str(rest);
     text
 }
 
-/// The long option at the begin, in Python's words, and its bytes.
+/// The long option at the start, in Python's words, and its bytes.
 fn option(text: &str) -> Option<(String, usize)> {
     let name: &str = text.strip_prefix("--")?;
     let end = name.find(|letter: char| !letter.is_ascii_lowercase() && letter != '-').unwrap_or(name.len());
-    // Options with `=` are those of other programs; what goes on like a path is one.
+    // Options with `=` belong to other programs; an option that continues like a path is a path.
     let is_path = |after: &str| {
         after.starts_with('/') || after.strip_prefix('.').is_some_and(|after| after.starts_with(char::is_alphanumeric))
     };
@@ -86,20 +50,15 @@ fn option(text: &str) -> Option<(String, usize)> {
     let (name, after) = name.split_at(end);
     let renamed = RENAMED.iter().find(|(known, _)| *known == name).map_or(name, |(_, renamed)| *renamed);
     let python = renamed.replace('-', "_");
-    if FLAGS.contains(&name) {
-        let value = if name == "no-ignore" { "False" } else { "True" };
-        return Some((format!("{python}={value}"), 2 + end));
-    }
-    // `--threads <auto|N>` of the parser of the command line.
-    if let Some(shown) = after.strip_prefix(" <").and_then(|shown| shown.find('>')) {
-        return Some((python, 2 + end + 2 + shown + 1));
+    if is_in(FLAGS, name) {
+        return Some((format!("{python}=True"), 2 + end));
     }
     let value = after.strip_prefix(' ').unwrap_or_default();
     let len = value.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '|').unwrap_or(value.len());
     let value = &value[..len];
     let is_placeholder = len > 0 && value.chars().all(|letter| letter.is_ascii_uppercase() || letter == '|');
     let is_number = value.starts_with(|digit: char| digit.is_ascii_digit());
-    let words = match VALUES.contains(&value) {
+    let words = match is_in(VALUES, value) {
         true => format!("{python}=\"{}\"", value.replace('|', "\", \"")),
         false if is_placeholder || is_number => format!("{python}={value}"),
         false => return Some((python, 2 + end)),
@@ -107,7 +66,7 @@ fn option(text: &str) -> Option<(String, usize)> {
     Some((words, 2 + end + 1 + len))
 }
 
-/// `-o` at the begin, with a path if there is one.
+/// `-o` at the start, with a path if there is one.
 fn output(text: &str) -> Option<(String, usize)> {
     let after = text.strip_prefix("-o")?;
     if after.starts_with(|letter: char| letter.is_alphanumeric() || letter == '-') {

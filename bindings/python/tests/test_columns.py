@@ -96,7 +96,7 @@ def test_files_of_other_writers_are_read(tmp_path: pathlib.Path, writer: str, co
     assert kept == [number for number, text in enumerate(texts) if text is not None]
 
 
-def test_fields_are_joined_and_kept_beside_other_formats(tmp_path: pathlib.Path) -> None:
+def test_fields_are_joined_and_kept_with_other_formats(tmp_path: pathlib.Path) -> None:
     lines = tmp_path / "in.jsonl"
     lines.write_text('{"a": {"b": "Hello"}, "c": " world", "id": 7}\n')
     out = tmp_path / "out"

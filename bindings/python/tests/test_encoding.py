@@ -1,4 +1,4 @@
-"""Encodings, field by field beside those of Hugging Face's library."""
+"""Encodings, compared field by field with those of Hugging Face's library."""
 
 import asyncio
 import copy
@@ -263,7 +263,7 @@ def test_what_is_wrong_is_named() -> None:
         tokenizer.enable_truncation(3, strategy="x")
     with pytest.raises(ValueError, match="neither"):
         tokenizer.enable_padding(direction="up")
-    with pytest.raises(TypeError, match="expected a Tokenizer of tokenizers .* not int"):
+    with pytest.raises(TypeError, match="expected a Tokenizer of tokenizers, .* not int"):
         windrow.Tokenizer(3)
     with pytest.raises(TypeError):
         tokenizer.enable_padding(unknown=3)  # type: ignore[call-arg]
@@ -299,7 +299,7 @@ def test_added_tokens_that_become_equal() -> None:
 
 
 def test_ids_of_one_text_take_no_whole_encoding() -> None:
-    """A call that returns ids alone must not make a whole encoding: the library takes ten times as long for one."""
+    """A call that returns only ids must not make a whole encoding: the library takes ten times as long for one."""
     file = DATA / "tok/bert_base_uncased.json"
     if not file.exists():
         pytest.skip(f"no {file}")
@@ -346,3 +346,16 @@ def test_byte_offsets_of_pairs_and_words() -> None:
     encoding = ours.encode(words, is_pretokenized=True)
     parts = [words[one] if one is not None else "" for one in encoding.word_ids]
     assert encoding.byte_offsets(words) == list(map(in_bytes, parts, encoding.offsets))
+
+
+def test_encodings_that_do_not_follow_from_ids_are_the_same_before_and_after_their_columns_are_read() -> None:
+    pieces = ["[UNK]", "cat", "##s", "ice"]
+    model = tokenizers.models.WordPiece({piece: id for id, piece in enumerate(pieces)}, unk_token="[UNK]")
+    reference = tokenizers.Tokenizer(model)
+    reference.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    ours = windrow.Tokenizer(reference)
+    texts = ["cats", "ice dogs", ""]
+    for expected, text in zip(reference.encode_batch(texts), texts):
+        for _ in range(2):
+            for encoding in (ours.encode(text), ours.encode_batch(texts)[texts.index(text)]):
+                assert [getattr(encoding, field) for field in FIELDS] == [getattr(expected, field) for field in FIELDS]

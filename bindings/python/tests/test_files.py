@@ -1,5 +1,6 @@
 """The commands as functions."""
 
+import json
 import os
 import pathlib
 import signal
@@ -72,11 +73,37 @@ def test_options_reach_the_command(corpus: pathlib.Path, tmp_path: pathlib.Path)
     (ids,) = [name for name in summary["outputs"] if name.endswith(".bin")]
     assert np.fromfile(ids, dtype=np.uint16).tolist() == [15496, 995, 13, 15496, 13]
     (corpus / "code.rs").write_text("fn main() {}")
-    assert windrow.encode_files(corpus, tmp_path / "b", "gpt2", extensions=["rs"])["documents"]["read"] == 5
+    assert windrow.encode_files(corpus, tmp_path / "b", "gpt2", ext=["rs"])["documents"]["read"] == 5
     assert windrow.encode_files(corpus, tmp_path / "c", "gpt2", lines=True)["documents"]["read"] == 3
     with pytest.raises(FileExistsError, match=r"already exists\nhint: pass overwrite=True to replace it, or choose another output$"):
         windrow.encode_files(corpus, tmp_path / "c", "gpt2")
     assert windrow.encode_files(corpus, tmp_path / "c", "gpt2", overwrite=True)["documents"]["read"] == 4
+
+
+def test_a_manifest_repeats_its_run(tmp_path: pathlib.Path) -> None:
+    lines = tmp_path / "in.jsonl"
+    lines.write_text('{"title": "Hello", "body": "world", "a,b": 1, "a": 2}\n' * 50)
+    (tmp_path / "other").mkdir()
+
+    def files(folder: pathlib.Path) -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in folder.glob("a.*")}
+
+    windrow.encode_files(
+        lines,
+        tmp_path / "a",
+        "gpt2",
+        field=["title", "body"],
+        keep=["a,b", "titel"],
+        format="nanogpt",
+        split={"train": 0.9, "val": "10%"},
+        shuffle=1,
+    )
+    options = json.loads((tmp_path / "a.manifest.json").read_text())["options"]
+    summary = windrow.encode_files(lines, tmp_path / "other" / "a", **options, threads=1)
+    assert files(tmp_path / "other") == files(tmp_path)
+    assert (tmp_path / "a.val.kept.jsonl").read_text().startswith('{"a,b":1,"titel":null}\n')
+    missing = 'no document has the field "titel" of keep: all its values are null; the first document has "title"'
+    assert summary["notes"].count(missing) == 1
 
 
 def test_tokenizers(corpus: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -160,7 +187,7 @@ def test_notes_of_the_command(corpus: pathlib.Path, tmp_path: pathlib.Path) -> N
     assert f"{named}, which are plain text here (special_in_text=True recognizes them)" in notes
     assert any("holds no document" in note for note in notes)
     notes = windrow.encode_files(corpus, tmp_path / "b", "gpt2", special_in_text=True)["notes"]
-    assert any(note.startswith(f"{named}: 100001 ids") for note in notes)
+    assert any(note.startswith(f"{named}: 100,001 ids") for note in notes)
     tokenizer = windrow.Tokenizer.from_tiktoken("gpt2")
     assert any(named in note for note in windrow.encode_files(corpus, tmp_path / "c", tokenizer)["notes"])
     # Not of texts that another run has seen.

@@ -215,7 +215,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str | None]] = {
     "added token twice": (lambda it: it.update(added_tokens=[ADDED, {**ADDED, "id": 300}]), "there twice"),
     "merge of nothing": (lambda it: it["model"].update(merges=["a \u0100\u0101"]), "not in the vocabulary"),
     "merge of a text": (lambda it: it["model"].update(merges=["ab"]), "not two tokens"),
-    "merges in a circle": (lambda it: it["model"].update(merges=["ab a", "a b", "a ba"]), "not in the vocabulary"),
+    "merges in a cycle": (lambda it: it["model"].update(merges=["ab a", "a b", "a ba"]), "not in the vocabulary"),
     "merge of itself": (lambda it: it["model"].update(merges=["a ", " a"]), "model.merges"),
     "no merges": (lambda it: it["model"].update(merges=[]), None),
     "no model": (lambda it: it.pop("model"), "model: is missing"),

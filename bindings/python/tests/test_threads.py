@@ -93,7 +93,7 @@ def test_threads_read_new_encodings_together() -> None:
         at_once([work] * 8)
 
 
-def test_changes_beside_calls() -> None:
+def test_changes_during_calls() -> None:
     tokenizer = windrow.Tokenizer.from_str(byte_level())
     plain = tokenizer.encode("ab tool").ids
     tokenizer.add_tokens(["tool"])
@@ -143,7 +143,7 @@ def test_threads_that_add_tokens_lose_none() -> None:
 
 
 def test_settings_of_threads_are_kept() -> None:
-    """Padding and truncation are set beside each other and beside tokens."""
+    """Padding, truncation and tokens are set at the same time."""
 
     def all_of_them(tokenizer: windrow.Tokenizer) -> None:
         at_once(

@@ -7,26 +7,9 @@
         _Pragma(how) for (size_t i = 0; i < n; i++) out[i] = work(items[i]);                                           \
     }
 LOOP(static_, "omp parallel for schedule(static)")
-LOOP(dynamic, "omp parallel for schedule(dynamic)")
-LOOP(dynamic_16, "omp parallel for schedule(dynamic, 16)")
 LOOP(guided, "omp parallel for schedule(guided)")
 
-/* Regions of two parts, for two of the threads. */
-static void empty(const item *items, uint64_t *out, size_t n) {
-    (void)items, (void)n;
-#pragma omp parallel for schedule(static) num_threads(2)
-    for (int who = 0; who < 2; who++) __asm__ volatile("" ::: "memory");
-    out[0] = 1;
-}
-static void both_meet(const item *items, uint64_t *out, size_t n) {
-    (void)items, (void)n;
-    uint64_t met = 1;
-#pragma omp parallel for schedule(static) num_threads(2) reduction(&& : met)
-    for (int who = 0; who < 2; who++) met = met && meet(who);
-    out[0] = met;
-}
-
-/* Rounds: x[i + 1..] += x[i], as in src/rounds.rs. The cell's one item says how many numbers and how many rounds. */
+/* Rounds: x[i + 1..] += x[i], as in windrow_scenarios::rounds. The cell's one item says how many numbers and how many rounds. */
 static double *x;
 static size_t x_size;
 
@@ -83,36 +66,6 @@ static void rounds_region(const item *items, uint64_t *out, size_t n) {
     }
 }
 
-/* Crossings of a barrier, so many as the item has turns; with a seed, everybody says in each round that it is there, and looks at what all others
- * said: src/rounds/presence.rs. */
-static void cross(const item *items, uint64_t *out, size_t n) {
-    (void)n;
-    static struct {
-        uint64_t said __attribute__((aligned(128)));
-    } present[2][64];
-    static uint32_t last = 0;
-    static __thread uint32_t thread = 0;
-    int all = 1;
-#pragma omp parallel reduction(&& : all)
-    {
-        int me = omp_get_thread_num(), width = omp_get_num_threads();
-        all = width == omp_get_max_threads() && width <= 64;
-        if (!thread) thread = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
-        for (uint64_t round = 0; round < items->turns; round++) {
-            if (items->seed) __atomic_store_n(&present[round % 2][me].said, round << 32 | thread, __ATOMIC_RELAXED);
-#pragma omp barrier
-            if (!items->seed) continue;
-            for (int i = 0; i < width; i++) {
-                uint64_t said = __atomic_load_n(&present[round % 2][i].said, __ATOMIC_RELAXED);
-                all = all && said >> 32 == round && (uint32_t)said;
-                for (int j = 0; j < i; j++)
-                    all = all && (uint32_t)said != (uint32_t)__atomic_load_n(&present[round % 2][j].said, __ATOMIC_RELAXED);
-            }
-        }
-    }
-    out[0] = (uint64_t)all;
-}
-
 /* Constructs of the EPCC microbenchmarks, as many as the second item has turns, each around a delay of the first. With a seed, delays are
  * counted: src/arms/epcc.rs. */
 static uint64_t delays, delays_counted;
@@ -167,9 +120,7 @@ extern int __kmpc_global_num_threads(void *) __attribute__((weak));
 
 int main(int count, char **arguments) {
     static const arm arms[] = {
-        {"omp-serial", serial},         {"omp-static", static_}, {"omp-dynamic", dynamic},
-        {"omp-dynamic-16", dynamic_16}, {"omp-guided", guided},
-        {"omp-empty", empty},           {"omp-meet", both_meet}, {"omp-cross", cross},
+        {"omp-serial", serial},         {"omp-static", static_}, {"omp-guided", guided},
         {"omp-epcc-parallel", epcc_parallel},   {"omp-epcc-parallel-for", epcc_parallel_for},
         {"omp-epcc-for", epcc_for},             {"omp-epcc-barrier", epcc_barrier},
         {"omp-epcc-single", epcc_single},       {"omp-epcc-reduction", epcc_reduction},

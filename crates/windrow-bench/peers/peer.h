@@ -81,29 +81,13 @@ static void come_to_rest(void) {
     } while (cpu() - before > 300000);
 }
 
-/* A meeting of two, over and over: each writes its own line and looks at the other's. 0 if one waited for a second in vain. */
-static uint64_t meet(int who) {
-    static struct {
-        uint32_t turn __attribute__((aligned(128)));
-    } lines[2];
-    uint32_t turn = lines[who].turn + 1;
-    __atomic_store_n(&lines[who].turn, turn, __ATOMIC_RELEASE);
-    for (uint64_t start = 0, spins = 1; __atomic_load_n(&lines[1 - who].turn, __ATOMIC_ACQUIRE) < turn; spins++) {
-        __builtin_ia32_pause();
-        if (spins % 1000) continue;
-        if (!start) start = now(CLOCK_MONOTONIC);
-        if (now(CLOCK_MONOTONIC) - start > 1000000000u) return 0;
-    }
-    return 1;
-}
-
 /* The state of a run; `body` does it, on a thread of the peer's choice. */
 static struct {
     item *items;
     uint64_t *out, *times;
     size_t n;
     call run, prepare, finish;
-    unsigned long warm_up, calls, gap, rest, idle, cpu, rest_cpu, idle_cpu;
+    unsigned long warm_up, calls, gap, rest, cpu, rest_cpu;
     int each;
 } ask;
 
@@ -132,10 +116,7 @@ static void body(void) {
     uint64_t after = cpu();
     if (ask.rest) wait_for(ask.rest);
     ask.cpu = after - before;
-    uint64_t rested = cpu();
-    ask.rest_cpu = rested - after;
-    if (ask.idle) wait_for(ask.idle);
-    ask.idle_cpu = cpu() - rested;
+    ask.rest_cpu = cpu() - after;
 }
 
 /* Each peer says how `body` gets to where calls are made from. */
@@ -151,8 +132,8 @@ static int serve(const char *version, const arm *arms, size_t count) {
             ask.out = (uint64_t *)realloc(ask.out, ask.n * sizeof(uint64_t));
             if (fread(ask.items, sizeof(item), ask.n, stdin) != ask.n) return 2;
             printf("ok\n");
-        } else if (sscanf(line, "run %63s %lu %lu %d %lu %lu %lu", name, &ask.warm_up, &ask.calls, &ask.each, &ask.gap,
-                          &ask.rest, &ask.idle) == 7) {
+        } else if (sscanf(line, "run %63s %lu %lu %d %lu %lu", name, &ask.warm_up, &ask.calls, &ask.each, &ask.gap,
+                          &ask.rest) == 6) {
             size_t at = 0;
             while (at < count && strcmp(arms[at].name, name)) at++;
             if (at == count) return 2;
@@ -167,7 +148,7 @@ static int serve(const char *version, const arm *arms, size_t count) {
             come_to_rest();
             uint64_t checksum = 0;
             for (size_t i = 0; i < ask.n; i++) checksum = checksum * 31 + ask.out[i];
-            printf("%lu %lu %lu %lu", ask.cpu, ask.rest_cpu, ask.idle_cpu, (unsigned long)checksum);
+            printf("%lu %lu %lu", ask.cpu, ask.rest_cpu, (unsigned long)checksum);
             for (unsigned long i = 0; i < times; i++) printf(" %lu", (unsigned long)ask.times[i]);
             printf("\n");
         } else {

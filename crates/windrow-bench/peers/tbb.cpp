@@ -16,23 +16,6 @@ template <class Partitioner> static void loop(const item *items, uint64_t *out, 
     tbb::parallel_for(tbb::blocked_range<size_t>(0, n), range, how);
 }
 static void auto_(const item *items, uint64_t *out, size_t n) { loop(items, out, n, tbb::auto_partitioner()); }
-static void static_(const item *items, uint64_t *out, size_t n) { loop(items, out, n, tbb::static_partitioner()); }
-static void affinity(const item *items, uint64_t *out, size_t n) {
-    // It remembers which thread had which part, from call to call.
-    static tbb::affinity_partitioner memory;
-    loop(items, out, n, memory);
-}
-
-// Regions of two parts.
-static void empty(const item *, uint64_t *out, size_t) {
-    tbb::parallel_invoke([] {}, [] {});
-    out[0] = 1;
-}
-static void both_meet(const item *, uint64_t *out, size_t) {
-    uint64_t met[2];
-    tbb::parallel_invoke([&] { met[0] = meet(0); }, [&] { met[1] = meet(1); });
-    out[0] = met[0] & met[1];
-}
 
 // Recursions; the item's seed is the size. The functions are those of src/arms/joins.rs.
 // Not inlined into itself: gcc would make it twice as fast as rustc does, and the question is not which compiler inlines more.
@@ -115,10 +98,6 @@ int main(int count, char **arguments) {
     static const arm arms[] = {
         {"tbb-serial", serial},
         {"tbb-auto", auto_},
-        {"tbb-static", static_},
-        {"tbb-affinity", affinity},
-        {"tbb-empty", empty},
-        {"tbb-meet", both_meet},
         {"tbb-fib-20", fib_20},
         {"tbb-fib", fib_1},
         {"tbb-tree", tree},

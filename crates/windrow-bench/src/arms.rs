@@ -6,15 +6,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::cpu::CpuClock;
-use crate::work::{Item, serial, work};
+use crate::work::{Item, serial};
 
 pub mod commonware;
-pub mod crossings;
 pub mod epcc;
 pub mod joins;
 mod process;
-pub mod reduces;
-pub mod regions;
 pub mod rounds;
 mod rust_peers;
 pub mod windrow_sites;
@@ -31,8 +28,6 @@ pub struct Loaded {
     pub items: Vec<Item>,
     /// The expected output of every arm that gives one.
     pub expected: Vec<u64>,
-    /// The sum of the expected output, for arms that give a sum.
-    pub sum: [u64; 1],
 }
 
 impl Loaded {
@@ -45,8 +40,7 @@ impl Loaded {
     pub fn new(index: usize, items: Vec<Item>) -> Self {
         let mut expected = vec![0; items.len()];
         serial(&items, &mut expected);
-        let sum = [expected.iter().copied().fold(0, u64::wrapping_add)];
-        Self { index, items, expected, sum }
+        Self { index, items, expected }
     }
 }
 
@@ -63,8 +57,6 @@ pub struct Ask {
     pub gap: Duration,
     /// A rest after the calls. The CPU time that the runtime burns in it is measured too.
     pub rest: Duration,
-    /// A further time in which the pool has nothing to do; its CPU time is measured.
-    pub idle: Duration,
 }
 
 /// What was timed.
@@ -76,8 +68,6 @@ pub struct Reply {
     pub cpu: f64,
     /// CPU nanoseconds of the rest.
     pub cpu_at_rest: f64,
-    /// CPU nanoseconds of the idle time.
-    pub cpu_idle: f64,
 }
 
 /// One way to run a cell.
@@ -132,16 +122,10 @@ fn timed_on<S>(ask: Ask, state: &mut S, prepare: impl Fn(&mut S), mut call: impl
         }
         nanos.push(start.elapsed().as_nanos() as f64);
     }
-    let mut last = before;
-    let mut cpu_since = || {
-        let now = clock.now();
-        now.saturating_sub(std::mem::replace(&mut last, now)).as_nanos() as f64
-    };
-    let cpu = cpu_since();
+    let ended = clock.now();
     wait_for(ask.rest);
-    let cpu_at_rest = cpu_since();
-    wait_for(ask.idle);
-    Reply { nanos, cpu, cpu_at_rest, cpu_idle: cpu_since() }
+    let spent = |from: Duration, to: Duration| to.saturating_sub(from).as_nanos() as f64;
+    Reply { nanos, cpu: spent(before, ended), cpu_at_rest: spent(ended, clock.now()) }
 }
 
 fn wait_for(time: Duration) {
@@ -197,7 +181,7 @@ impl Arm for Here {
         (self.enter)(&mut || {
             reply = timed(ask, || call(cell.index, black_box(&cell.items), black_box(&mut *out)));
         });
-        assert!(self.out == cell.expected || self.out == cell.sum, "{} gives another answer than serial", self.name);
+        assert!(self.out == cell.expected, "{} gives another answer than serial", self.name);
         reply
     }
 }
@@ -207,52 +191,24 @@ fn outside(body: &mut (dyn FnMut() + Send)) {
     body();
 }
 
-/// The number of threads, and the use of windrow's call sites.
+/// The setting of all arms.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Threads of every pool.
     pub threads: usize,
-    /// Whether all cells go through one call site of windrow, or each through a separate one.
-    pub shared: bool,
 }
 
 /// The baseline.
 pub const SERIAL: &str = "serial";
 /// The baseline again.
 pub const CONTROL: &str = "control";
-/// The arms that run windrow.
-pub const WINDROW: [&str; 3] = ["windrow", "windrow-collect", "windrow-reduce"];
+/// The arm that runs windrow.
+pub const WINDROW: [&str; 1] = ["windrow"];
 
 /// The arms of the other runtimes.
 pub fn peers() -> impl Iterator<Item = &'static str> {
     rust_peers::NAMES.into_iter().chain(commonware::NAMES).chain(process::NAMES)
 }
-
-/// One or a few arms of each peer, at its best setting: `best-peers` selects them. The settings are chosen by the geometric mean over the
-/// warm cells.
-///
-/// - rayon has four: as programs call it, from inside its pool, with the `min_len` of tokenizers' pull request 2077, and in one chunk a
-///   thread, which lost to serial in no warm cell.
-/// - OpenMP has three: `static` has the best mean of all peers, `guided` is the best schedule that balances, and passive waiting is the
-///   setting for a machine with other work.
-/// - commonware-parallel has two: batches have the best mean from outside its pool, `map_collect_vec` from inside.
-/// - The others have one. chili is called as its documentation shows; a cut-off at 32 items is a number tuned by hand.
-pub const BEST_PEERS: [&str; 14] = [
-    "rayon",
-    "rayon-inside",
-    "rayon-min-len-inside",
-    "rayon-chunks-inside",
-    "chili",
-    "commonware-batches",
-    "commonware-inside",
-    "paralight",
-    "orx",
-    "spindle",
-    "omp-static",
-    "omp-guided",
-    "omp-passive-static",
-    "tbb-auto",
-];
 
 /// windrow again, and windrow with one mechanism switched off: `without` selects them. Only with the feature `ablation`.
 #[cfg(feature = "ablation")]
@@ -295,22 +251,11 @@ pub fn arm(name: &str, setting: Setting, programs: &mut Programs) -> Result<Box<
 }
 
 fn windrow_arm(name: &str, setting: Setting) -> Option<Box<dyn Arm>> {
-    use windrow::prelude::*;
     Some(match name {
         SERIAL | CONTROL => Here::arm(name, outside, |_, items, out| serial(items, out)),
-        "windrow" if setting.shared => Here::arm(name, windrow_pool(setting), |_, items, out| {
-            items.par_iter().zip(out.par_iter_mut()).for_each(|(item, out)| *out = work(*item));
-        }),
         "windrow" => {
             Here::arm(name, windrow_pool(setting), |cell, items, out| windrow_sites::FOR_EACH[cell](items, out))
         }
-        "windrow-collect" => Here::arm(name, windrow_pool(setting), |_, items, out| {
-            *out = items.par_iter().map(|item| work(*item)).collect();
-        }),
-        "windrow-reduce" => Here::arm(name, windrow_pool(setting), |_, items, out| {
-            out.clear();
-            out.push(items.par_iter().map(|item| work(*item)).reduce(|| 0, u64::wrapping_add));
-        }),
         _ => return None,
     })
 }
@@ -359,24 +304,22 @@ mod tests {
     fn every_arm_gives_what_serial_gives() {
         let _alone = alone();
         let mut programs = Programs::default();
-        for shared in [false, true] {
-            for name in [SERIAL, CONTROL].into_iter().chain(WINDROW).chain(peers()) {
-                match arm(name, Setting { threads: 2, shared }, &mut programs) {
-                    Ok(mut arm) => {
-                        arm.load(&cell());
-                        let reply = arm.run(Ask { warm_up: 1, calls: 3, each: true, ..Ask::default() });
-                        assert_eq!((arm.name(), reply.nanos.len()), (name, 3));
-                    }
-                    // A machine may lack a compiler or a library.
-                    Err(error) => assert!(process::NAMES.contains(&name), "{error}"),
+        for name in [SERIAL, CONTROL].into_iter().chain(WINDROW).chain(peers()) {
+            match arm(name, Setting { threads: 2 }, &mut programs) {
+                Ok(mut arm) => {
+                    arm.load(&cell());
+                    let reply = arm.run(Ask { warm_up: 1, calls: 3, each: true, ..Ask::default() });
+                    assert_eq!((arm.name(), reply.nanos.len()), (name, 3));
                 }
+                // A machine may lack a compiler or a library.
+                Err(error) => assert!(process::NAMES.contains(&name), "{error}"),
             }
         }
     }
 
     #[test]
     fn a_batch_is_timed_as_one() {
-        let mut arm = arm(SERIAL, Setting { threads: 1, shared: false }, &mut Programs::default()).unwrap();
+        let mut arm = arm(SERIAL, Setting { threads: 1 }, &mut Programs::default()).unwrap();
         arm.load(&cell());
         assert_eq!(arm.run(Ask { calls: 5, ..Ask::default() }).nanos.len(), 1);
     }

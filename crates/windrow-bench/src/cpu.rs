@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
+/// CPUs that the process may use.
+pub fn count() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// CPU time of the process.
 ///
 /// The kernel updates the account of a running thread only at ticks and switches, milliseconds apart, unless that thread's clock is read.

@@ -1,12 +1,13 @@
 //! Interleaved runs: in every repetition each arm takes its turn, in random order and its reverse.
 
+use std::fmt::Debug;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::arms::{Arm, Ask, Loaded, Reply, SERIAL};
-use crate::random::Random;
 use crate::verdict::{Regime, Samples};
+use crate::work::Random;
 
 /// The settings of a measurement.
 #[derive(Clone, Copy, Debug)]
@@ -39,19 +40,6 @@ fn pause(random: &mut Random) -> Duration {
     Duration::from_micros(3_000 + random.below(27_001) as u64)
 }
 
-/// The time of a run over cells if every arm is as fast as serial. `costs` are the nanoseconds of each cell's serial call.
-pub fn least_time(costs: impl Iterator<Item = f64>, arms: usize, plan: Plan) -> Duration {
-    let turn = |nanos: f64| {
-        let calls = calls_of_a_turn(nanos);
-        match plan.regime {
-            Regime::Cold => 16.5e6 + nanos + REST.as_nanos() as f64,
-            _ if calls <= FEW_CALLS => nanos * (calls + calls.div_ceil(8)) as f64 + REST.as_nanos() as f64,
-            _ => nanos * (calls + 2 * calls.div_ceil(8) + SINGLES) as f64 + 2.0 * REST.as_nanos() as f64,
-        }
-    };
-    Duration::from_nanos((costs.map(turn).sum::<f64>() * (arms * plan.repetitions) as f64) as u64)
-}
-
 /// The number of back-to-back calls that take about [`TURN_NANOS`].
 fn calls_of_a_turn(nanos: f64) -> usize {
     (TURN_NANOS / nanos.max(1.0)).round().clamp(1.0, 1e5) as usize
@@ -66,6 +54,24 @@ pub fn in_turn(arms: usize, repetition: usize) -> impl Iterator<Item = usize> {
         order.reverse();
     }
     order.into_iter()
+}
+
+/// Nanoseconds of each repetition of each arm. The arms take turns; the first is the baseline, whose answer all others have to give.
+///
+/// # Panics
+/// If an answer is another.
+pub fn compare<R: PartialEq + Debug>(arms: &mut [(&str, &mut dyn FnMut() -> R)], repetitions: usize) -> Vec<Vec<f64>> {
+    let expected = (arms[0].1)();
+    let mut times = vec![Vec::with_capacity(repetitions); arms.len()];
+    for repetition in 0..repetitions {
+        for at in in_turn(arms.len(), repetition) {
+            let start = Instant::now();
+            let answer = black_box((arms[at].1)());
+            times[at].push(start.elapsed().as_nanos() as f64);
+            assert_eq!(answer, expected, "{} gives another answer than {}", arms[at].0, arms[0].0);
+        }
+    }
+    times
 }
 
 /// Measures one cell, the samples of each arm in their order. The first arm is serial.
@@ -114,44 +120,6 @@ fn warm_turn(arm: &mut dyn Arm, calls: usize, clock: f64, samples: &mut Samples)
     samples.singles.extend(singles.into_iter().map(|nanos| nanos - clock));
 }
 
-/// Measures cells through one call site, in shuffled order, so that the cost the call site remembers is as often wrong as right. Returns
-/// the samples of each arm, for each cell. CPU time between calls, while outputs are compared, does not count.
-///
-/// # Panics
-/// As [`cell`].
-pub fn shared(arms: &mut [Box<dyn Arm>], cells: &[Rc<Loaded>], plan: Plan) -> Vec<Vec<Samples>> {
-    assert_eq!(arms.first().map(|arm| arm.name()), Some(SERIAL), "serial comes first");
-    let clock = clock_cost();
-    let mut random = Random::new(cells.len() as u64);
-    let mut samples = vec![vec![Samples::default(); arms.len()]; cells.len()];
-    for repetition in 0..plan.repetitions {
-        // Each cell three times, with others between.
-        let mut order: Vec<usize> = (0..3).flat_map(|_| 0..cells.len()).collect();
-        random.shuffle(&mut order);
-        let pauses: Vec<Duration> = order.iter().map(|_| pause(&mut random)).collect();
-        for at in in_turn(arms.len(), repetition) {
-            let arm = &mut arms[at];
-            let mut times = vec![Vec::new(); cells.len()];
-            let mut cpu = vec![0.0; cells.len()];
-            for (&cell, &pause) in order.iter().zip(&pauses) {
-                arm.load(&cells[cell]);
-                let pause = if plan.regime == Regime::Cold { pause } else { Duration::ZERO };
-                let reply = arm.run(Ask { gap: pause, calls: 1, each: true, ..Ask::default() });
-                times[cell].push(reply.nanos[0] - clock);
-                cpu[cell] += reply.cpu;
-            }
-            for (cell, times) in times.into_iter().enumerate() {
-                let samples = &mut samples[cell][at];
-                samples.times.push(crate::stats::median(&times));
-                samples.singles.extend(times);
-                samples.cpu.push(cpu[cell] / 3.0);
-            }
-            std::thread::sleep(REST);
-        }
-    }
-    samples
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +147,7 @@ mod tests {
             self.log.borrow_mut().push((self.name, ask));
             let call = self.items as f64 * 1e3;
             let nanos = if ask.each { vec![call; ask.calls] } else { vec![call * ask.calls as f64] };
-            Reply { nanos, cpu: 10.0 * ask.calls as f64, cpu_at_rest: 1.0, cpu_idle: 0.0 }
+            Reply { nanos, cpu: 10.0 * ask.calls as f64, cpu_at_rest: 1.0 }
         }
     }
 
@@ -201,6 +169,12 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "b gives another answer than a")]
+    fn a_wrong_answer_fails() {
+        compare(&mut [("a", &mut || 1), ("b", &mut || 2)], 1);
+    }
+
+    #[test]
     fn short_calls_are_timed_together_and_some_alone() {
         let (mut arms, log) = arms();
         let samples = cell(&mut arms, &loaded(10), Plan { regime: Regime::Warm, repetitions: 3 });
@@ -219,16 +193,6 @@ mod tests {
         let samples = cell(&mut arms, &loaded(400), Plan { regime: Regime::Busy, repetitions: 2 });
         // A millisecond holds two calls and a half.
         assert_eq!((samples[1].times.len(), samples[1].singles.len()), (2, 2 * 3));
-    }
-
-    #[test]
-    fn the_least_time_is_what_serial_arms_are_asked_for() {
-        let seconds =
-            |regime, cost| least_time([cost; 2].into_iter(), 3, Plan { regime, repetitions: 5 }).as_secs_f64();
-        // 100 calls and 32 single ones, 13 to warm up before each group, 1 ms of rest after each.
-        assert!((seconds(Regime::Warm, 1e4) - 30.0 * 3.58e-3).abs() < 1e-9);
-        assert!((seconds(Regime::Busy, 1e7) - 30.0 * 21e-3).abs() < 1e-9);
-        assert!((seconds(Regime::Cold, 1e6) - 30.0 * 18.5e-3).abs() < 1e-9);
     }
 
     #[test]
@@ -260,18 +224,6 @@ mod tests {
             orders.iter().filter_map(|order| order.windows(2).find(|pair| pair[0] == arm)).map(|pair| pair[1]).collect()
         };
         assert!((0..9).all(|arm| followers(arm).len() >= 4), "an arm runs after different ones: {orders:?}");
-    }
-
-    #[test]
-    fn cells_of_a_shared_site_are_mixed_and_keep_their_own_times() {
-        let (mut arms, log) = arms();
-        let cells = [loaded(10), loaded(20), loaded(30)];
-        let samples = shared(&mut arms, &cells, Plan { regime: Regime::Warm, repetitions: 2 });
-        for (cell, micros) in samples.iter().zip([10.0, 20.0, 30.0]) {
-            assert!(cell.iter().all(|arm| (arm.times.len(), arm.singles.len()) == (2, 6)));
-            assert!(cell.iter().all(|arm| arm.times.iter().all(|&time| is_about(time, micros * 1e3))));
-        }
-        assert!(log.borrow().iter().all(|(_, ask)| (ask.calls, ask.each) == (1, true)));
     }
 
     #[test]

@@ -16,15 +16,8 @@ impl Neighbour {
     /// # Panics
     /// If it cannot be started.
     pub fn start() -> Self {
-        Self::by("env", &[])
-    }
-
-    /// Starts it by another program, which becomes the neighbour.
-    fn by(program: &str, words: &[&str]) -> Self {
         let executable = std::env::current_exe().expect("this executable has a path");
-        let mut command = Command::new(program);
-        command.args(words).arg(executable).env(ROLE, "1");
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let child = Command::new(executable).env(ROLE, "1").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         Self(child.expect("this executable can be started again"))
     }
 
@@ -47,9 +40,6 @@ pub struct Neighbours {
     /// Number of processes that each keep a CPU busy.
     #[arg(long = "neighbours", default_value_t = 0)]
     count: u16,
-    /// Give them the lowest priority.
-    #[arg(long, requires = "count")]
-    niced: bool,
 }
 
 impl Neighbours {
@@ -58,14 +48,12 @@ impl Neighbours {
     /// # Panics
     /// If the system refuses to start a process.
     pub fn start(self) -> Vec<Neighbour> {
-        let one = |_| if self.niced { Neighbour::by("nice", &["-n", "19"]) } else { Neighbour::start() };
-        (0..self.count).map(one).collect()
+        (0..self.count).map(|_| Neighbour::start()).collect()
     }
 
     /// The end of a record's name.
     pub fn suffix(self) -> String {
-        let niced = if self.niced { "-niced" } else { "" };
-        if self.count == 0 { String::new() } else { format!("-beside-{}{niced}", self.count) }
+        if self.count == 0 { String::new() } else { format!("-beside-{}", self.count) }
     }
 }
 

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use windrow::team::{self, Deal, Ended, Lend, Lent, Member, split};
+use windrow_scenarios::rounds::{add, input};
 
 /// A program over its data.
 pub trait Program: Clone + Send + Sized + 'static {
@@ -81,10 +82,6 @@ fn eighths(n: usize) -> impl Iterator<Item = f64> {
 pub struct Article(Vec<f64>);
 
 impl Article {
-    fn add(head: f64, part: &mut [f64]) {
-        part.iter_mut().for_each(|number| *number += head);
-    }
-
     fn step(&mut self, step: usize) -> (f64, &mut [f64]) {
         let (head, tail) = self.0[step..].split_first_mut().expect("no more steps than numbers");
         (*head, tail)
@@ -97,13 +94,7 @@ impl Program for Article {
     const SIZES: (&'static str, &'static [usize]) = ("article", &[300, 1000, 10_000, 100_000, 400_000]);
 
     fn new(size: usize) -> Self {
-        let mut sum = 0.0;
-        let number = |head| {
-            let number = head - sum;
-            sum += head;
-            number
-        };
-        Self(eighths(size).map(number).collect())
+        Self(input(size))
     }
     fn steps(&self) -> usize {
         match self.0.len() {
@@ -118,20 +109,20 @@ impl Program for Article {
         head
     }
     fn work(_: usize, head: f64, part: &mut [f64]) -> f64 {
-        Self::add(head, part);
+        add(head, part);
         0.0
     }
     fn serial(&mut self, _: usize) {
         for step in 0..self.steps() {
             let (head, tail) = self.step(step);
-            Self::add(head, tail);
+            add(head, tail);
         }
     }
     fn rayon(&mut self, threads: usize) {
         use rayon::prelude::*;
         for step in 0..self.steps() {
             let (head, tail) = self.step(step);
-            tail.par_chunks_mut(tail.len().div_ceil(threads).max(1)).for_each(|part| Self::add(head, part));
+            tail.par_chunks_mut(tail.len().div_ceil(threads).max(1)).for_each(|part| add(head, part));
         }
     }
     fn answer(&self) -> &[u8] {

@@ -6,9 +6,6 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
-
-use crate::Row;
 
 /// The first line of a program's output, or a dash.
 fn said(program: &str, arguments: &[&str]) -> String {
@@ -80,14 +77,6 @@ fn commit() -> String {
     format!("{}{dirty}", said("git", &["describe", "--always"]))
 }
 
-/// Whether a record may be written; a program asks before it measures. Always `Ok` if none is `wanted`.
-///
-/// # Errors
-/// When tracked files outside of `bench` differ from the commit: no checkout could repeat the record.
-pub fn allowed(wanted: bool) -> Result<(), String> {
-    if wanted { allowed_of(&commit(), std::env::var_os(ALLOW_DIRTY).is_some()) } else { Ok(()) }
-}
-
 fn allowed_of(commit: &str, dirty_too: bool) -> Result<(), String> {
     if dirty_too || !commit.ends_with("-dirty") {
         return Ok(());
@@ -95,37 +84,51 @@ fn allowed_of(commit: &str, dirty_too: bool) -> Result<(), String> {
     Err(format!("no record of uncommitted code ({commit})\n  hint: commit first; {ALLOW_DIRTY}=1 records all the same"))
 }
 
-/// Writes the times of the rows, one line for each repetition of each arm; see [`write_lines`].
-///
-/// # Errors
-/// When the record is not [allowed], or the folder or the file cannot be written.
-pub fn write(root: &Path, name: &str, command: &str, notes: &[String], rows: &[Row]) -> io::Result<PathBuf> {
-    write_lines(root, name, command, notes, COLUMNS, &lines_of(rows))
+/// The option of all programs that write records.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Recording {
+    /// Write records below bench/record.
+    #[arg(long)]
+    record: bool,
 }
 
-/// The columns of [`write`].
-const COLUMNS: &str = "arm,repetition,nanoseconds";
+impl Recording {
+    /// True if records are written.
+    pub fn is_wanted(self) -> bool {
+        self.record
+    }
 
-fn lines_of(rows: &[Row]) -> Vec<String> {
-    let line =
-        |row: &Row, (repetition, time): (usize, &Duration)| format!("{},{repetition},{}", row.name, time.as_nanos());
-    rows.iter().flat_map(|row| row.times.iter().enumerate().map(move |time| line(row, time))).collect()
-}
+    /// Whether a record may be written; a program asks before it measures. Always `Ok` if none is wanted.
+    ///
+    /// # Errors
+    /// When tracked files outside `bench` differ from the commit: no checkout could repeat the record.
+    pub fn allowed(self) -> Result<(), String> {
+        if self.record { allowed_of(&commit(), std::env::var_os(ALLOW_DIRTY).is_some()) } else { Ok(()) }
+    }
 
-/// Writes a table below `root`, which is `bench/record`, and returns its path. `columns` is its first line.
-///
-/// # Errors
-/// When the record is not [allowed], or the folder or the file cannot be written.
-pub fn write_lines(
-    root: &Path,
-    name: &str,
-    command: &str,
-    notes: &[String],
-    columns: &str,
-    lines: &[String],
-) -> io::Result<PathBuf> {
-    allowed(true).map_err(io::Error::other)?;
-    write_text(root, name, command, notes, columns, lines)
+    /// As [`allowed`](Self::allowed), where a record is `whole` only without an `option`.
+    ///
+    /// # Errors
+    /// As there, and if a record of a part is wanted.
+    pub fn allowed_whole(self, whole: bool, option: &str) -> Result<(), String> {
+        match self.record && !whole {
+            true => Err(format!("a record holds all cells\n  hint: --record without {option}")),
+            false => self.allowed(),
+        }
+    }
+
+    /// Writes a table below bench/record and prints its path, if records are wanted. `columns` is its first line.
+    ///
+    /// # Errors
+    /// When the record is not [allowed](Self::allowed), or the folder or the file cannot be written.
+    pub fn write(self, name: &str, notes: &[String], columns: &str, lines: &[String]) -> Result<(), String> {
+        if self.record {
+            self.allowed()?;
+            let path = write_text(Path::new("bench/record"), name, &command(), notes, columns, lines);
+            println!("{}", path.map_err(|error| format!("no record: {error}"))?.display());
+        }
+        Ok(())
+    }
 }
 
 fn write_text(
@@ -158,10 +161,12 @@ fn write_text(
 }
 
 /// The command that started this process, for the root of the repository.
-pub fn command(bin: &str) -> String {
+fn command() -> String {
+    let program = std::env::current_exe().unwrap_or_default();
+    let program = program.file_stem().unwrap_or_default().display();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let features = if cfg!(feature = "ablation") { "--features ablation " } else { "" };
-    let command = format!("cargo run --release -p windrow-bench {features}--bin {bin} -- {}", arguments.join(" "));
+    let command = format!("cargo run --release -p windrow-bench {features}--bin {program} -- {}", arguments.join(" "));
     command.trim_end_matches(" -- ").to_owned()
 }
 
@@ -172,8 +177,9 @@ mod tests {
     #[test]
     fn a_record_says_how_it_was_made_and_holds_every_repetition() {
         let root = tempfile::tempdir().unwrap();
-        let row = Row { name: "a".into(), times: vec![Duration::from_nanos(7); 2], ratio: 1.0, spread: (1.0, 1.0) };
-        let path = write_text(root.path(), "test", "cmd --x", &["note".into()], COLUMNS, &lines_of(&[row])).unwrap();
+        let lines = ["a,0,7".to_owned(), "a,1,7".to_owned()];
+        let columns = "arm,repetition,nanoseconds";
+        let path = write_text(root.path(), "test", "cmd --x", &["note".into()], columns, &lines).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.starts_with("# command: cmd --x\n# machine: "));
         assert!(text.ends_with("# note\narm,repetition,nanoseconds\na,0,7\na,1,7\n"));
@@ -181,7 +187,11 @@ mod tests {
 
     #[test]
     fn uncommitted_code_has_no_record_unless_forced() {
-        assert!(allowed(false).is_ok() && allowed_of("abc", false).is_ok() && allowed_of("abc-dirty", true).is_ok());
+        assert!(
+            Recording { record: false }.allowed().is_ok()
+                && allowed_of("abc", false).is_ok()
+                && allowed_of("abc-dirty", true).is_ok()
+        );
         assert!(allowed_of("abc-dirty", false).unwrap_err().contains("hint: commit first"));
     }
 

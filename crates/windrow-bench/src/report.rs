@@ -1,11 +1,9 @@
 //! Measurements, as text and as a record.
 
 use std::fmt::Write;
-use std::io;
-use std::path::{Path, PathBuf};
 
 use crate::arms::{CONTROL, Programs};
-use crate::record;
+use crate::record::{self, Recording};
 use crate::stats::geometric_mean;
 use crate::verdict::{Line, Regime, Samples, Verdict, judge};
 
@@ -41,11 +39,6 @@ impl Cell {
                  cpu x{cpu:.2}  rest {rest:>5.1} us  {verdict}"
             );
         }
-    }
-
-    /// The arm at `at`, compared with the arm at `with` instead of serial.
-    pub fn beside(&self, at: usize, with: usize) -> Line {
-        Line::new(&self.samples[at], &self.samples[with])
     }
 
     /// The nanoseconds that each arm adds to serial, for each of `count` operations in a call.
@@ -141,11 +134,11 @@ impl Report {
         values.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::NAN, "-"))
     }
 
-    /// Writes a record called `name` of the program `bin`, and returns its path. `notes` go into its head, with the versions of the peers.
+    /// Writes a record, if one is wanted: all cells, the versions of the peers and of `programs`, `notes` and the summary.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn record(&self, bin: &str, name: &str, programs: &Programs, notes: &[String]) -> io::Result<PathBuf> {
+    /// As [`Recording::write`].
+    pub fn record(&self, wanted: Recording, name: &str, programs: &Programs, notes: &[String]) -> Result<(), String> {
         let mut head = record::versions();
         head.extend(programs.versions());
         head.extend_from_slice(notes);
@@ -155,28 +148,12 @@ impl Report {
             .iter()
             .flat_map(|cell| self.arms.iter().enumerate().map(|(at, arm)| cell.record_line(at, arm)))
             .collect();
-        record::write_lines(Path::new("bench/record"), name, &record::command(bin), &head, COLUMNS, &lines)
+        wanted.write(name, &head, COLUMNS, &lines)
     }
 }
 
 /// Returns whether a rule is broken.
 type Rule = fn(&Verdict) -> bool;
-
-/// For each arm, the cells in which every run breaks a rule. Empty for a single run, whose summary has them already.
-pub fn broken_in_all(runs: &[Report]) -> String {
-    let mut text = String::new();
-    let [first, _, ..] = runs else { return text };
-    let rules: [(&str, Rule); 3] = [("loses", |it| it.loses), ("p90", |it| it.p90), ("cpu", |it| it.cpu)];
-    for (at, arm) in first.arms.iter().enumerate().skip(1) {
-        for (name, rule) in rules {
-            let broken = |cell: &usize| runs.iter().all(|run| rule(&run.cells[*cell].verdicts[at]));
-            let cells: Vec<&str> =
-                (0..first.cells.len()).filter(broken).map(|cell| first.cells[cell].name.as_str()).collect();
-            let _ = writeln!(text, "{arm:<22} {name} in all runs: {} {}", cells.len(), cells.join(" "));
-        }
-    }
-    text
-}
 
 #[cfg(test)]
 mod tests {
@@ -201,16 +178,6 @@ mod tests {
         // The best in a is rayon, in b serial; omp-serial is a control. (1.2 * 1.2)^(1/2)
         assert!(lines[1].ends_with("vs best of others geomean x1.200, worst x1.20 (b)"), "{}", lines[1]);
         assert!(lines[2].contains("loses  1") && lines[2].contains("geomean x1.000"), "{}", lines[2]);
-    }
-
-    #[test]
-    fn a_rule_is_broken_where_every_run_breaks_it() {
-        let mut better = report();
-        better.cells[1].verdicts[2] = Verdict::default();
-        assert_eq!(broken_in_all(&[report()]), "");
-        let text = broken_in_all(&[report(), report(), better]);
-        assert!(text.contains("windrow                loses in all runs: 0 \n"), "{text}");
-        assert!(text.contains("rayon                  loses in all runs: 1 b\n"), "{text}");
     }
 
     #[test]

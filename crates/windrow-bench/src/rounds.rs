@@ -5,11 +5,10 @@
 
 use bytes::BytesMut;
 
-use crate::work::{Item, work};
+pub use windrow_scenarios::rounds::{add, input, one_share, sequential};
 
 pub mod barriers;
 pub mod parts;
-pub mod presence;
 pub mod split;
 
 /// The block's bytes as numbers.
@@ -18,50 +17,6 @@ pub mod split;
 /// If the block is not aligned for numbers; the allocators in use always align it.
 pub fn numbers(bytes: &mut [u8]) -> &mut [f64] {
     bytemuck::cast_slice_mut(bytes)
-}
-
-/// `n` numbers for which all rounds stay exact.
-///
-/// Every round doubles an error, so arbitrary numbers would soon become infinite and hide a missing round. So the heads are drawn: random
-/// multiples of 2^-20 in [-1, 1). Their sums stay below 2^20 and are exact in a double. `peers/openmp.c` has the same numbers.
-pub fn input(n: usize) -> Vec<f64> {
-    let mut sum = 0.0;
-    (0..n as u64)
-        .map(|at| {
-            let drawn = work(Item { seed: at + 1, turns: 2 }) >> 43;
-            let head = (drawn as f64 - f64::from(1 << 20)) / f64::from(1 << 20);
-            let number = head - sum;
-            sum += head;
-            number
-        })
-        .collect()
-}
-
-/// A round's work on one part. Every arm here calls this one function, so arms differ only in what happens between rounds.
-#[inline(never)]
-pub fn add(head: f64, part: &mut [f64]) {
-    for number in part {
-        *number += head;
-    }
-}
-
-/// The first `rounds` rounds, one after the other.
-pub fn sequential(x: &mut [f64], rounds: usize) {
-    for i in 0..rounds {
-        let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
-        add(*head, tail);
-    }
-}
-
-/// The work of one of `width` threads in these rounds, without waiting for the others: the least possible time. It is the last part of each
-/// tail, which shrinks and never moves.
-pub fn one_share(x: &mut [f64], rounds: usize, width: usize) {
-    for i in 0..rounds {
-        let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
-        let share = tail.len() / width;
-        let from = tail.len() - share;
-        add(*head, &mut tail[from..]);
-    }
 }
 
 /// A checksum of the numbers' bits, equal to that of the peer in C.
@@ -149,13 +104,5 @@ mod tests {
         field.reset();
         sequential(numbers(&mut field.x), 60);
         assert!(field.is_right());
-    }
-
-    #[test]
-    fn one_share_is_the_last_of_each_tail() {
-        let mut x = vec![1.0; 9];
-        one_share(&mut x, 2, 2);
-        // The tails are x[1..] and x[2..]: their last 4 and last 3.
-        assert_eq!(x, [1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 3.0, 3.0, 3.0]);
     }
 }

@@ -1,9 +1,8 @@
 //! Medians, percentiles, and confidence intervals of medians.
 
-pub use windrow_records::median;
-pub use windrow_testkit::contract::quantile;
+pub use windrow_scenarios::stats::{median, quantile};
 
-use crate::random::Random;
+use crate::work::Random;
 
 /// The 95 % interval of the median: the percentile bootstrap (Efron 1979) of 2000 resamples, the same ones each time.
 ///

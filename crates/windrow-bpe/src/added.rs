@@ -10,12 +10,12 @@ use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
 /// A text that is a token wherever it stands, such as `<|endoftext|>`. The flags have the meaning that Hugging Face gives them.
 ///
 /// ```
-/// use windrow_bpe::{AddedToken, Definition, Engine, EngineOptions, Grammar};
+/// use windrow_bpe::{AddedToken, Definition, BpeEngine, EngineOptions, Grammar};
 ///
 /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
 /// let added = vec![AddedToken::new("<|end|>", Some(256))];
 /// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added, nfc: false };
-/// let engine = Engine::new(&definition, &EngineOptions::default())?;
+/// let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
 /// assert_eq!(engine.encode_batch(&["a<|end|>b"])?.values, [97, 256, 98]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

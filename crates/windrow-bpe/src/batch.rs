@@ -16,7 +16,7 @@ use windrow::prelude::*;
 use windrow_table::assembly::{Assembly, AssemblyPart};
 
 use crate::encoder::{Lookup, Part};
-use crate::engine::{Engine, NoMemory};
+use crate::engine::{BpeEngine, NoMemory};
 use crate::memory::reserve;
 
 /// Bytes of a window, at most and at least. The largest one has its ids in the cache of a core.
@@ -122,7 +122,7 @@ pub(crate) struct Windows<'a, T> {
     window: usize,
     /// Bytes of all documents.
     bytes: usize,
-    engine: &'a Engine,
+    engine: &'a BpeEngine,
 }
 
 impl<T: AsRef<str>> Iterator for Windows<'_, T> {
@@ -239,18 +239,18 @@ impl Commits {
     }
 }
 
-impl Engine {
+impl BpeEngine {
     /// The ids of `documents`, by the threads of the current pool, or by this one alone if there is little to do.
     ///
     /// The result does not depend on threads. No memory is allocated for a document.
     ///
     /// ```
-    /// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+    /// use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
     ///
     /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).chain([(b"ab".to_vec(), 256)]).collect();
     /// let merges = vec![(u32::from(b'a'), u32::from(b'b'))];
     /// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges, ignore_merges: false, added: Vec::new(), nfc: false };
-    /// let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
     /// let batch = engine.encode_batch(&["abc", "", "cab"])?;
     /// assert_eq!(batch.values, [256, 99, 99, 256]);
     /// assert_eq!(batch.offsets, [0, 2, 2, 4]);
@@ -270,10 +270,10 @@ impl Engine {
     /// the system again. It has space for an id a byte, or more if the engine normalizes.
     ///
     /// ```
-    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar, Ragged};
+    /// # use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar, Ragged};
     /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
     /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
-    /// # let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// # let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
     /// let mut batch = Ragged::default();
     /// engine.encode_batch_into(&["abc", "d"], &mut batch)?;
     /// let memory = batch.values.capacity();
@@ -292,10 +292,10 @@ impl Engine {
     /// tenths of a millisecond. Returns whether it has encoded all documents; `batch` is empty otherwise.
     ///
     /// ```
-    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar, Ragged};
+    /// # use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar, Ragged};
     /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
     /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
-    /// # let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// # let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
     /// use std::sync::atomic::{AtomicBool, Ordering};
     ///
     /// let (goes_on, mut batch) = (AtomicBool::new(true), Ragged::default());
@@ -321,10 +321,10 @@ impl Engine {
     /// [`encode_batch_while`](Self::encode_batch_while), but `documents` follow those of `batch`: for callers that get a batch piece by piece.
     ///
     /// ```
-    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar, Ragged};
+    /// # use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar, Ragged};
     /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
     /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
-    /// # let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// # let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
     /// let mut batch = Ragged::default();
     /// for piece in [["ab", "c"], ["", "d"]] {
     ///     engine.append_batch_while(&piece, &mut batch, &|| true)?;

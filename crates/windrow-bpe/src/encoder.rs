@@ -92,12 +92,12 @@ pub(crate) struct Lookup {
 /// What an engine has done.
 ///
 /// ```
-/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+/// use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
 ///
 /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
 /// let definition =
 ///     Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
-/// let engine = Engine::new(&definition, &EngineOptions::default())?;
+/// let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
 /// engine.encode_batch(&["one two"])?;
 /// let first = engine.counts();
 /// engine.encode_batch(&["one two"])?;

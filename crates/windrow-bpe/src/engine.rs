@@ -26,7 +26,7 @@ pub use decode::UnknownId;
 /// A byte-level BPE tokenizer, as data.
 ///
 /// ```
-/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+/// use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
 ///
 /// // Each byte is a token; "a" and "b" merge before "b" and "c".
 /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte)));
@@ -34,7 +34,7 @@ pub use decode::UnknownId;
 /// let [a, b, c] = [b'a', b'b', b'c'].map(u32::from);
 /// let merges = vec![(a, b), (b, c)];
 /// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges, ignore_merges: false, added: vec![], nfc: false };
-/// let engine = Engine::new(&definition, &EngineOptions::default())?;
+/// let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
 /// assert_eq!(engine.encode_batch(&["abc", "bc"])?.values, [256, c, 257]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -57,12 +57,12 @@ pub struct Definition {
 /// Why an engine cannot encode with a [`Definition`].
 ///
 /// ```
-/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+/// use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
 ///
 /// let tokens = vec![(b"a".to_vec(), 0)];
 /// let definition =
 ///     Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
-/// assert!(Engine::new(&definition, &EngineOptions::default()).is_err(), "the other bytes are no tokens");
+/// assert!(BpeEngine::new(&definition, &EngineOptions::default()).is_err(), "the other bytes are no tokens");
 /// ```
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
@@ -78,16 +78,16 @@ pub struct NoMemory {
     pub bytes: usize,
 }
 
-/// Settings of an [`Engine`].
+/// Settings of a [`BpeEngine`].
 ///
 /// ```
-/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+/// use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
 ///
 /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
 /// let definition =
 ///     Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
 /// let options = EngineOptions { cache_bytes: 1 << 20, seeded: false, ..EngineOptions::default() };
-/// let engine = Engine::new(&definition, &options)?;
+/// let engine = BpeEngine::new(&definition, &options)?;
 /// assert_eq!(engine.cache_size().0, 0, "an engine that is not seeded begins with an empty cache");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -111,13 +111,13 @@ impl Default for EngineOptions {
 /// The names of the instruction sets of this CPU that an engine can use, the best first.
 ///
 /// ```
-/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar, instruction_sets};
+/// use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar, instruction_sets};
 ///
 /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
 /// let definition =
 ///     Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
 /// for name in instruction_sets() {
-///     let engine = Engine::new(&definition, &EngineOptions { instructions: Some(name), ..EngineOptions::default() })?;
+///     let engine = BpeEngine::new(&definition, &EngineOptions { instructions: Some(name), ..EngineOptions::default() })?;
 ///     assert_eq!(engine.instructions(), name);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -137,12 +137,12 @@ const FIRST_SLOTS: usize = 1 << 20;
 /// The ids are those of Hugging Face's `tokenizers` 0.23 for the same vocabulary, whatever was encoded before, and by how many threads.
 ///
 /// ```
-/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+/// use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
 ///
 /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).chain([(b"ab".to_vec(), 256)]).collect();
 /// let merges = vec![(u32::from(b'a'), u32::from(b'b'))];
 /// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges, ignore_merges: false, added: vec![], nfc: false };
-/// let engine = Engine::new(&definition, &EngineOptions::default())?;
+/// let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
 /// std::thread::scope(|scope| {
 ///     for _ in 0..2 {
 ///         scope.spawn(|| assert_eq!(engine.encode_batch(&["cab"]).unwrap().values, [99, 256]));
@@ -150,7 +150,7 @@ const FIRST_SLOTS: usize = 1 << 20;
 /// });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Engine {
+pub struct BpeEngine {
     grammar: Grammar,
     model: Model,
     splitter: Splitter,
@@ -164,13 +164,13 @@ pub struct Engine {
     workers: Mutex<Vec<Box<Worker>>>,
 }
 
-impl std::fmt::Debug for Engine {
+impl std::fmt::Debug for BpeEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("grammar", &self.grammar).field("set", &self.set).finish_non_exhaustive()
+        f.debug_struct("BpeEngine").field("grammar", &self.grammar).field("set", &self.set).finish_non_exhaustive()
     }
 }
 
-impl Engine {
+impl BpeEngine {
     /// An engine for `definition`.
     ///
     /// # Errors
@@ -224,12 +224,12 @@ impl Engine {
     /// True if a text has named an [added token](AddedToken) that counts as text.
     ///
     /// ```
-    /// use windrow_bpe::{AddedToken, Definition, Engine, EngineOptions, Grammar};
+    /// use windrow_bpe::{AddedToken, Definition, BpeEngine, EngineOptions, Grammar};
     ///
     /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
     /// let added = vec![AddedToken::new("<|end|>", None)];
     /// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added, nfc: false };
-    /// let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
     /// engine.encode_batch(&["an end"])?;
     /// assert!(!engine.has_named_text());
     /// assert_eq!(engine.encode_batch(&["an <|end|>"])?.values.len(), 10);
@@ -279,10 +279,10 @@ impl Engine {
     /// Short texts are encoded together, and long ones window by window, so it needs little memory beside the ids.
     ///
     /// ```
-    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+    /// # use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
     /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
     /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
-    /// # let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// # let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
     /// let (mut ids, mut ends) = (vec![], vec![]);
     /// engine.encode_all(&["ab", "", "c"], &mut ids, &mut ends)?;
     /// assert_eq!((ids, ends), (vec![97, 98, 99], vec![2, 2, 3]));
@@ -389,10 +389,10 @@ impl Engine {
     /// follows `text`, as long as no added token stands across its beginning. `text` need not be UTF-8; the cut is between two characters.
     ///
     /// ```
-    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+    /// # use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
     /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
     /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
-    /// let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
     /// assert_eq!(engine.last_cut(b"one two three", 0), Some(7));
     /// assert_eq!(engine.last_cut(b"one two three", 8), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -36,14 +36,14 @@ pub enum Grammar {
 /// Maximum number of digits of a piece.
 ///
 /// ```
-/// use windrow_bpe::{Definition, Digits, Engine, EngineOptions, Grammar};
+/// use windrow_bpe::{Definition, Digits, BpeEngine, EngineOptions, Grammar};
 ///
 /// // The pieces of "1234", as the words of its ids.
 /// let words = |digits| {
 ///     let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
 ///     let (grammar, merges, added) = (Grammar::Lines { digits }, vec![], vec![]);
 ///     let definition = Definition { grammar, tokens, merges, ignore_merges: false, added, nfc: false };
-///     let engine = Engine::new(&definition, &EngineOptions::default()).unwrap();
+///     let engine = BpeEngine::new(&definition, &EngineOptions::default()).unwrap();
 ///     engine.words("1234", &engine.encode_batch(&["1234"]).unwrap().values)
 /// };
 /// assert_eq!(words(Digits::One), [0, 1, 2, 3]);

@@ -18,6 +18,6 @@ mod unicode;
 pub use added::AddedToken;
 pub use batch::Ragged;
 pub use encoder::Counts;
-pub use engine::{Definition, Engine, EngineOptions, NoMemory, UnknownId, Unsupported, instruction_sets};
+pub use engine::{BpeEngine, Definition, EngineOptions, NoMemory, UnknownId, Unsupported, instruction_sets};
 pub use grammar::{Digits, Grammar};
 pub use model::merge_by_definition;

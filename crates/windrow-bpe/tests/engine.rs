@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use unicode_normalization_alignments::UnicodeNormalization;
 use windrow::Pool;
-use windrow_bpe::{AddedToken, Definition, Digits, Engine, EngineOptions, Grammar, Ragged, merge_by_definition};
+use windrow_bpe::{AddedToken, BpeEngine, Definition, Digits, EngineOptions, Grammar, Ragged, merge_by_definition};
 
 /// Texts of which vocabularies and documents are made: letters of several scripts, marks, digits, white space, contractions, added tokens.
 const PARTS: [&str; 34] = [
@@ -172,7 +172,7 @@ proptest! {
                 for seeded in [false, true] {
                     let options = EngineOptions { instructions, seeded, ..EngineOptions::default() };
                     // Not every CPU has every set.
-                    let Ok(engine) = Engine::new(&case.definition, &options) else { continue };
+                    let Ok(engine) = BpeEngine::new(&case.definition, &options) else { continue };
                     // Cold, then warm.
                     for _ in 0..2 {
                         prop_assert_eq!(engine.encode_batch(&texts).unwrap(), ragged(&expected), "{:?}", engine);
@@ -189,7 +189,7 @@ proptest! {
     #[test]
     fn ids_decode_to_the_text(seeds in seeds(), texts in texts(), nfc: bool) {
         let case = case(Grammar::Gpt2, &vocabulary(&seeds), false, nfc);
-        let engine = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+        let engine = BpeEngine::new(&case.definition, &EngineOptions::default()).unwrap();
         for text in texts {
             let (ids, places) = engine.encode_with_offsets(&text).unwrap();
             prop_assert_eq!(&ids, &case.expected(&text));
@@ -223,7 +223,7 @@ proptest! {
 #[test]
 fn ids_without_a_token_are_named() {
     let case = case(Grammar::Gpt2, &vocabulary(&[(2, 0, 2)]), false, false);
-    let engine = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+    let engine = BpeEngine::new(&case.definition, &EngineOptions::default()).unwrap();
     let mut bytes = b"<".to_vec();
     engine.decode(&[5000, u32::from(b'q'), 5001], &mut bytes).unwrap();
     assert_eq!(bytes, b"<<e>q<e>>");
@@ -258,7 +258,7 @@ fn threads_do_not_change_ids() {
     let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
     for grammar in grammars() {
         let case = case(grammar, &vocabulary, false, true);
-        let serial = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+        let serial = BpeEngine::new(&case.definition, &EngineOptions::default()).unwrap();
         let (mut values, mut ends) = (Vec::new(), Vec::new());
         serial.encode_all(&texts, &mut values, &mut ends).unwrap();
         let offsets = std::iter::once(0).chain(ends.into_iter().map(|end| end as u64)).collect();
@@ -272,7 +272,7 @@ fn threads_do_not_change_ids() {
                     seeded: (round as usize + threads).is_multiple_of(2),
                     ..EngineOptions::default()
                 };
-                let engine = Engine::new(&case.definition, &options).unwrap();
+                let engine = BpeEngine::new(&case.definition, &options).unwrap();
                 let mut batch = Ragged::default();
                 for _ in 0..2 {
                     Pool::new(threads).install(|| engine.encode_batch_into(&documents, &mut batch)).unwrap();
@@ -307,10 +307,10 @@ fn caches_grow_while_threads_read() {
         // The first table takes 72 KiB. Some may become four times as large, some twice.
         let cache_bytes = [300 << 10, 150 << 10][round % 2];
         let options = EngineOptions { cache_bytes, seeded: round % 5 == 0, ..EngineOptions::default() };
-        let serial = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+        let serial = BpeEngine::new(&case.definition, &EngineOptions::default()).unwrap();
         let (mut values, mut ends) = (Vec::new(), Vec::new());
         serial.encode_all(&texts, &mut values, &mut ends).unwrap();
-        let engine = Engine::new(&case.definition, &options).unwrap();
+        let engine = BpeEngine::new(&case.definition, &options).unwrap();
         let slots = engine.cache_size().1;
         let batch = Pool::new(2 + round % 7).install(|| engine.encode_batch(&texts)).unwrap();
         assert!(batch.values == values, "round {round}: {engine:?}");
@@ -332,7 +332,7 @@ fn letters_of_which_form_c_makes_marks_are_not_cut_off() {
     for grammar in grammars() {
         let case = case(grammar, &vocabulary, false, true);
         let expected = ragged(&[case.expected(&texts[0]), case.expected(&texts[1])]);
-        let engine = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+        let engine = BpeEngine::new(&case.definition, &EngineOptions::default()).unwrap();
         assert!(Pool::new(2).install(|| engine.encode_batch(&texts)).unwrap() == expected, "{grammar:?}");
     }
 }
@@ -344,7 +344,7 @@ fn long_pieces_take_little_time() {
         let text = unit.repeat(if cfg!(miri) { 20 } else { 200_000 });
         for grammar in grammars() {
             let case = case(grammar, &vocabulary, false, false);
-            let engine = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+            let engine = BpeEngine::new(&case.definition, &EngineOptions::default()).unwrap();
             let begin = std::time::Instant::now();
             let batch = engine.encode_batch(&[&text]).unwrap();
             let bytes: usize = batch.values.iter().map(|&id| engine.token(id).len()).sum();
@@ -361,10 +361,10 @@ fn definitions_that_cannot_be_encoded() {
     let refused = |change: fn(&mut Definition), why: &str| {
         let mut definition = good.clone();
         change(&mut definition);
-        let error = Engine::new(&definition, &EngineOptions::default()).unwrap_err().to_string();
+        let error = BpeEngine::new(&definition, &EngineOptions::default()).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     };
-    assert!(Engine::new(&good, &EngineOptions::default()).is_ok());
+    assert!(BpeEngine::new(&good, &EngineOptions::default()).is_ok());
     refused(|it| it.tokens.retain(|(token, _)| token != b"q"), "byte 113 is no token");
     refused(|it| it.tokens.push((b"q".to_vec(), 9000)), "have the same bytes");
     refused(|it| it.tokens.push((b"qqq".to_vec(), 1 << 20)), "is 1048575 or more");
@@ -373,5 +373,5 @@ fn definitions_that_cannot_be_encoded() {
     refused(|it| it.added.push(AddedToken::default()), "is empty");
     refused(|it| it.added.push(it.added[0].clone()), "\"<e>\" occurs twice");
     let options = EngineOptions { instructions: Some("abacus"), ..EngineOptions::default() };
-    assert!(Engine::new(&good, &options).unwrap_err().to_string().contains("this CPU has no abacus"));
+    assert!(BpeEngine::new(&good, &options).unwrap_err().to_string().contains("this CPU has no abacus"));
 }

@@ -1,4 +1,4 @@
-//! `windrow doctor`: what this machine and a tokenizer mean for windrow.
+//! `windrow doctor`: a description of this machine and a tokenizer for windrow.
 
 use std::fmt::Write as _;
 use std::{env, fs, thread};
@@ -7,14 +7,14 @@ use clap::Args;
 use indicatif::ProgressBar;
 use windrow_sync::quota::{cpu_quota, rounded_down};
 use windrow_tokenizers::engine::instruction_sets;
-use windrow_tokenizers::shown;
+use windrow_tokenizers::run::Threads;
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
+use windrow_tokenizers::{counted, shown};
 
 use crate::exit::Code;
 use crate::load;
 use crate::progress::Steps;
 use crate::report;
-use crate::threads;
 
 mod primitives;
 
@@ -60,13 +60,7 @@ pub(crate) fn run(options: Options) -> Code {
     if options.measure {
         text.push_str(&measured());
     }
-    match report::print(text.trim_end()) {
-        Ok(()) => Code::Done,
-        Err(error) => {
-            report::error(format_args!("cannot write to stdout: {error}\nhint: check where it leads to"));
-            Code::Io
-        }
-    }
+    report::printed(report::print(text.trim_end()), Code::Done)
 }
 
 fn machine() -> String {
@@ -74,7 +68,7 @@ fn machine() -> String {
     let target = format!("{}-{}", env::consts::ARCH, env::consts::OS);
     let mut text = format!("windrow: {}, {target}\ncpus: {}\n", env!("CARGO_PKG_VERSION"), usable(cpus));
     let mut why = String::new();
-    let threads = match threads::asked(None, |note| why = format!(": {note}")) {
+    let threads = match Threads::usual(|note| why = format!(": {note}")).number() {
         0 => windrow::current_num_threads(),
         threads => threads,
     };
@@ -93,7 +87,7 @@ fn machine() -> String {
     text
 }
 
-/// The CPUs, and what limits them.
+/// The CPUs and their limits.
 fn usable(cpus: usize) -> String {
     let quota = cpu_quota().map(|quota| format!("a quota of {quota:.1}"));
     let online = file("/sys/devices/system/cpu/online").map(|online| count(&online));
@@ -105,7 +99,7 @@ fn usable(cpus: usize) -> String {
     format!("{cpus} allowed by affinity and quota{more}")
 }
 
-/// The first line of a file of the system.
+/// The first line of a system file.
 fn file(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.lines().next()?.trim().to_owned())
@@ -121,7 +115,7 @@ fn count(list: &str) -> usize {
     ranges.sum()
 }
 
-/// What keeps windrow from its best on this machine, with the remedy.
+/// The obstacles to windrow's best performance on this machine, each with its remedy.
 fn notes(cpus: usize, threads: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if threads > cpus {
@@ -158,7 +152,8 @@ fn measured() -> String {
 
 fn tokenizer(name: &str) -> Result<String, LoadError> {
     let tokenizer = Tokenizer::load(name, &LoadOptions::default())?;
-    let mut text = format!("tokenizer: {}, {} ids\n", shown(tokenizer.name()), tokenizer.vocab_size());
+    let mut text =
+        format!("tokenizer: {}, {}\n", shown(tokenizer.name()), counted(tokenizer.vocab_size().into(), "id"));
     writeln!(text, "{}", tokenizer.explain()).expect("memory");
     if tokenizer.delegated().is_some() {
         let cost = "the same ids, but slower, and one thread encodes a document, however long it is";

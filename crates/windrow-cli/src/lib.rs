@@ -2,37 +2,30 @@
 #![forbid(unsafe_code)]
 
 mod args;
+#[cfg(feature = "bench")]
 mod bench;
-mod calls;
-mod chat;
+mod completions;
 mod count;
 mod dataset;
 mod doctor;
 mod encode;
-mod eos;
 mod exit;
 mod load;
 mod plan;
 mod progress;
 mod report;
 mod signals;
-mod size;
 mod staged;
-mod summary;
-mod texts;
-mod threads;
-mod timeline;
 mod watched;
 
 use std::ffi::OsString;
 use std::panic;
 
-use clap::Parser;
+use clap::parser::ValueSource;
+use clap::{CommandFactory, Error, FromArgMatches};
 use windrow_tokenizers::shown_lines;
 
 use args::{Arguments, Command};
-
-pub use calls::{EncodeFiles, Failed, FailureKind, count_files};
 
 /// Runs the command with these words, of which the first is its name, and returns the exit code.
 ///
@@ -43,7 +36,7 @@ pub use calls::{EncodeFiles, Failed, FailureKind, count_files};
 /// ```
 pub fn run(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
     report::silence_panics();
-    let arguments = match Arguments::try_parse_from(words) {
+    let arguments = match parsed(words) {
         Ok(arguments) => arguments,
         Err(message) => {
             let text = message.render().to_string();
@@ -63,12 +56,27 @@ pub fn run(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
         Command::Decode(options) => dataset::decode(&options),
         Command::Stat(options) => dataset::stat(&options),
         Command::Plan(options) => plan::run(*options),
+        #[cfg(feature = "bench")]
         Command::Bench(options) => bench::run(&options),
         Command::Doctor(options) => doctor::run(options),
+        Command::Completions(options) => completions::run(options),
     });
     let code = outcome.unwrap_or_else(|_| {
         report::panicked();
         exit::Code::Failed
     });
     code.number()
+}
+
+/// The options in these words.
+fn parsed(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> Result<Arguments, Error> {
+    let mut command = Arguments::command();
+    let matches = command.try_get_matches_from_mut(words)?;
+    let mut arguments = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    if let (Command::Encode(options), Some(("encode", matches))) = (&mut arguments.command, matches.subcommand()) {
+        let given = matches.ids().map(|id| id.as_str());
+        let given = given.filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine));
+        options.given = given.map(str::to_owned).collect();
+    }
+    Ok(arguments)
 }

@@ -1,8 +1,8 @@
-//! Other programs that keep the CPUs busy: what makes measurements wrong.
+//! Other programs that keep the CPUs busy: a cause of wrong measurements.
 
 use std::fs;
 
-/// The mean number of threads that ran or waited for a CPU in the last minute, where the system says so.
+/// The mean number of threads that ran or waited for a CPU in the last minute, if the system reports it.
 pub(crate) fn load() -> Option<f64> {
     parse(&fs::read_to_string("/proc/loadavg").ok()?)
 }
@@ -11,7 +11,7 @@ fn parse(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// True if other programs keep the CPUs busy. `own` threads of the load are those of this program.
+/// True if other programs keep the CPUs busy. `own` threads of the load belong to this program.
 fn is_busy(load: f64, own: usize, cpus: usize) -> bool {
     load - own as f64 >= cpus as f64
 }
@@ -22,7 +22,8 @@ pub(crate) fn before(load: Option<f64>, cpus: usize) -> Option<String> {
     Some(format!("other programs keep the CPUs busy (load {load:.1}): measurements will be off"))
 }
 
-/// A warning for measurements by `threads` threads, from the load when they began and when they had ended.
+#[cfg_attr(not(feature = "bench"), allow(dead_code, reason = "for `bench`"))]
+/// A warning for measurements by `threads` threads, from the load at their start and end.
 pub(crate) fn after(begin: Option<f64>, end: Option<f64>, threads: usize, cpus: usize) -> Option<String> {
     let was_busy = begin.is_some_and(|load| is_busy(load, 0, cpus));
     let still_busy = end.is_some_and(|load| is_busy(load, threads.max(cpus), cpus));

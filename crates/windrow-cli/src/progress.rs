@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 use windrow_tokenizers::encode::{Observer, Step};
-use windrow_tokenizers::shown;
+use windrow_tokenizers::{counted, shown};
 
 const REDRAWS_A_SECOND: u8 = 8;
 
@@ -18,7 +18,7 @@ pub(crate) struct Progress {
     done: Mutex<Step>,
 }
 
-/// Draws a bar on stderr, again and again. Not on a terminal that cannot move its cursor.
+/// Redraws a bar on stderr at intervals. It is not drawn on a terminal that cannot move its cursor.
 fn draw(bar: &ProgressBar) {
     bar.reset();
     if !ProgressDrawTarget::stderr_with_hz(REDRAWS_A_SECOND).is_hidden() {
@@ -28,7 +28,7 @@ fn draw(bar: &ProgressBar) {
     bar.enable_steady_tick(Duration::from_secs(1) / u32::from(REDRAWS_A_SECOND));
 }
 
-/// Says that a tokenizer is loaded, which may take seconds, until it is dropped.
+/// A message that a tokenizer is being loaded, which may take seconds; it ends when this is dropped.
 pub(crate) struct Loading<'b>(&'b ProgressBar);
 
 impl<'b> Loading<'b> {
@@ -52,17 +52,18 @@ impl Drop for Loading<'_> {
 pub(crate) struct Steps(ProgressBar);
 
 impl Steps {
-    /// Starts `bar` for so many steps.
+    /// Starts `bar` for `steps` steps.
     pub(crate) fn start(bar: ProgressBar, steps: u64) -> Self {
         bar.set_length(steps);
-        let style = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {msg}").expect("a constant");
-        bar.set_style(style.progress_chars("=> "));
+        let style = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {msg}");
+        bar.set_style(style.expect("a constant").progress_chars("=> "));
         draw(&bar);
-        // Drawing again and again would take time from what is measured.
+        // Redrawing at intervals would take time from the measurement.
         bar.disable_steady_tick();
         Self(bar)
     }
 
+    #[cfg(feature = "bench")]
     pub(crate) fn begin(&self, name: &str) {
         self.0.set_message(shown(name).to_string());
         self.0.tick();
@@ -80,7 +81,7 @@ impl Drop for Steps {
 }
 
 impl Progress {
-    /// Starts `bar`; `stored` is the number of bytes to read, if known, and `last` says what goes on when they are read.
+    /// Starts `bar`; `stored` is the number of bytes to read, if known, and `last` names the work that remains when they are read.
     pub(crate) fn start(bar: ProgressBar, stored: Option<u64>, last: &'static str) -> Self {
         let template = match stored {
             Some(bytes) => {
@@ -99,7 +100,7 @@ impl Progress {
     }
 }
 
-/// The text for the time left: empty before the first documents are done; after the last one, what goes on then.
+/// The text for the time left: empty before the first documents are done; after the last one, the remaining work.
 fn left(done: u64, of: Option<u64>, eta: Duration, last: &str) -> String {
     match of {
         Some(of) if of > 0 && done >= of => last.to_owned(),
@@ -108,7 +109,7 @@ fn left(done: u64, of: Option<u64>, eta: Duration, last: &str) -> String {
     }
 }
 
-/// A terminal whose cursor stays behind the bar. The bar's own padding moves the cursor to the right end. The echo of Ctrl-C would then
+/// A terminal whose cursor stays after the bar. The bar's own padding moves the cursor to the right end. The echo of Ctrl-C would then
 /// go to the next line, and clearing would remove that line instead of the bar.
 #[derive(Debug)]
 struct Line<T>(T);
@@ -170,8 +171,8 @@ impl Observer for Progress {
         done.ids += step.ids;
         let seconds = self.begin.elapsed().as_secs_f64().max(1e-3);
         self.bar.set_message(format!(
-            "{} documents, {:.1} MB/s, {:.2} M tokens/s",
-            done.documents,
+            "{}, {:.1} MB/s, {:.2} M tokens/s",
+            counted(done.documents, "document"),
             done.text_bytes as f64 / 1e6 / seconds,
             done.ids as f64 / 1e6 / seconds
         ));
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_stays_behind_the_bar_so_that_an_echo_is_cleared_with_it() {
+    fn the_cursor_stays_after_the_bar_so_that_an_echo_is_cleared_with_it() {
         let screen = Screen::default();
         let bar =
             ProgressBar::with_draw_target(Some(10), ProgressDrawTarget::term_like(Box::new(Line(screen.clone()))));

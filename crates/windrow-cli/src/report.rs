@@ -1,16 +1,18 @@
 //! Messages on stderr and results on stdout. Either may be closed; that is no reason to panic.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::panic;
 use std::sync::{Mutex, PoisonError};
 
 use windrow_tokenizers::shown_lines;
 
+use crate::exit::Code;
+
 /// Place and message of the last panic.
 static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// One or more lines on stderr, whatever files and libraries have put into them.
+/// Prints one or more lines on stderr, with control characters of files and libraries escaped.
 pub(crate) fn say(message: impl Display) {
     // If stderr is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{}", shown_lines(&message.to_string()));
@@ -26,32 +28,34 @@ pub(crate) fn note(note: impl Display) {
     say(format_args!("note: {note}"));
 }
 
-/// What a run that failed leaves for the next one.
+/// Reports the shards that a failed run leaves for the next one.
 pub(crate) fn kept(shards: usize) {
     match shards {
         0 => {}
-        1 => say("hint: 1 finished shard is kept; the same command with --resume continues behind it"),
+        1 => say("hint: 1 finished shard is kept; the same command with --resume continues after it"),
         _ => say(format_args!(
-            "hint: {shards} finished shards are kept; the same command with --resume continues behind them"
+            "hint: {shards} finished shards are kept; the same command with --resume continues after them"
         )),
     }
 }
 
 /// A result on stdout. A reader that closes the pipe is not an error.
 pub(crate) fn print(result: impl Display) -> io::Result<()> {
-    print_text(&shown_lines(&result.to_string()))
-}
-
-/// A text of a user, on stdout: unchanged, unless a terminal would obey it.
-pub(crate) fn print_foreign(text: &str) -> io::Result<()> {
-    if io::stdout().is_terminal() { print(text) } else { print_text(&text) }
-}
-
-fn print_text(result: &dyn Display) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    match writeln!(stdout, "{result}").and_then(|()| stdout.flush()) {
+    match writeln!(stdout, "{}", shown_lines(&result.to_string())).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome,
+    }
+}
+
+/// The exit code once something was printed on stdout.
+pub(crate) fn printed(printed: io::Result<()>, code: Code) -> Code {
+    match printed {
+        Ok(()) => code,
+        Err(error) => {
+            self::error(format_args!("cannot write to stdout: {error}\nhint: check where stdout points"));
+            Code::Io
+        }
     }
 }
 
@@ -70,7 +74,7 @@ pub(crate) fn silence_panics() {
 pub(crate) fn panicked() {
     let last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
     error(format_args!(
-        "windrow has a fault: {}\nhint: please report this, with what RUST_BACKTRACE=1 adds",
+        "internal error: {}\nhint: please report this, with what RUST_BACKTRACE=1 adds",
         last.as_deref().unwrap_or("it panicked")
     ));
 }

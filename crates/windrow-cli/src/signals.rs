@@ -21,7 +21,7 @@ fn stop(staging: &Staging, bar: &ProgressBar, number: u8) {
     }
 }
 
-/// Reports, once, that the run was interrupted, and how many finished shards were kept. Returns the exit code.
+/// Reports, once, that the run was interrupted, and the number of finished shards that were kept. Returns the exit code.
 pub(crate) fn interrupted(kept: usize) -> Code {
     static SAID: Once = Once::new();
     SAID.call_once(|| {
@@ -33,6 +33,7 @@ pub(crate) fn interrupted(kept: usize) -> Code {
 }
 
 /// Ends the process for the signal with this number: nothing was published.
+#[cfg(feature = "bench")]
 pub(crate) fn end(bar: &ProgressBar, number: u8) {
     SIGNAL.get_or_init(|| number);
     bar.finish_and_clear();
@@ -45,8 +46,8 @@ pub(crate) fn watch(staging: &Staging, bar: &ProgressBar) -> std::io::Result<()>
     watch_by(move |number| stop(&staging, &bar, number))
 }
 
-/// Calls `stop` with the number of each signal from now on. A signal that is ignored at the start stays ignored: by convention, that is how
-/// `nohup` and the background jobs of a script request it.
+/// Calls `stop` with the number of each signal from now on. A signal that is ignored at the start stays ignored: `nohup` and the background
+/// jobs of a script request it that way by convention.
 #[cfg(unix)]
 pub(crate) fn watch_by(stop: impl Fn(u8) + Send + 'static) -> std::io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -54,7 +55,7 @@ pub(crate) fn watch_by(stop: impl Fn(u8) + Send + 'static) -> std::io::Result<()
 
     let ignored = ignored();
     let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|&signal| ignored & (1 << (signal - 1)) == 0);
-    // Then a file beyond the limit of `ulimit -f` is an error of the write call, with a message, and does not kill the process.
+    // With SIGXFSZ watched, a file beyond the limit of `ulimit -f` is an error of the write call, with a message, and does not kill the process.
     let mut signals = Signals::new(wanted.chain([SIGXFSZ]))?;
     std::thread::Builder::new().name("windrow-signal".to_owned()).spawn(move || {
         for signal in signals.forever().filter(|&signal| signal != SIGXFSZ) {

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use windrow_tokenizers::encode::{LargeDocument, MemoryShares, Observer, Step};
-use windrow_tokenizers::shown;
+use windrow_tokenizers::{decimal, shown};
 
 use crate::progress::Progress;
 use crate::report;
-use crate::size::decimal;
 
 /// Shows the progress, and announces large documents.
 pub(crate) struct Watched {
@@ -46,7 +45,7 @@ impl Observer for Watched {
         let enough = enough.unwrap_or(usize::MAX);
         let note = || {
             report::note(format_args!(
-                "{}:{line}: a document of {} takes about {} of memory in {engine}, and --memory is {}: it is encoded alone{} \
+                "{}:{line}: a document of {} takes about {} of memory in {engine}, and --memory is {}: it runs by itself{} \
                  (hint: split it, or give --memory {}M)",
                 shown(file),
                 decimal(bytes as u64),
@@ -61,14 +60,4 @@ impl Observer for Watched {
             None => note(),
         }
     }
-}
-
-/// A note about git-lfs pointers: their number, and the name of one.
-pub(crate) fn note_pointers((count, name): &(u64, String)) -> Option<String> {
-    let are = match count {
-        0 => return None,
-        1 => "a text is a git-lfs pointer".to_owned(),
-        count => format!("{count} texts are git-lfs pointers"),
-    };
-    Some(format!("{are}, such as {} (git lfs pull fetches the files)", shown(name)))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const SHAPE: &str = "plan matmul-reduce-scatter --m 64 --n 64 --k 48 --align 4 --calibrate mpi";
 
-/// Runs a program with arguments on so many ranks. A hanging program is ended after two minutes.
+/// Runs a program with arguments on `ranks` ranks. A hanging program is ended after two minutes.
 fn mpiexec(ranks: usize, program: &[&str], line: &str, folder: &tempfile::TempDir) -> Output {
     // The ranks of one run need the processors for themselves.
     static TURN: Mutex<()> = Mutex::new(());

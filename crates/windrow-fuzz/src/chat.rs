@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+use windrow_tokenizers::chat::{Chat, ChatTemplate, Loss, SpecialTokens, ids_and_mask};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 /// Steps of a template. A program grants it more, so that it takes longer to find that it does not end.
@@ -32,27 +32,28 @@ pub(crate) fn run(data: &[u8]) {
         let tokenizer = Tokenizer::from_json(&TOKENIZER[1..], "fuzz", &LoadOptions::default());
         tokenizer.expect("a tokenizer of the corpus")
     });
-    let all = template.render(row, "messages", Loss::All);
-    assert_eq!(all, template.render(row, "messages", Loss::All), "two runs write the same");
-    if let Ok(all) = &all {
-        assert!(!all.text.trim().is_empty(), "an empty text is a lost row");
+    let mut chat = Chat { template, loss: Loss::All };
+    let all = chat.render(row, "messages");
+    assert_eq!(all, chat.render(row, "messages"), "two runs write the same");
+    if let Ok((text, spans)) = &all {
+        assert!(!text.trim().is_empty(), "an empty text is a lost row");
+        assert!(spans.is_empty(), "{spans:?}");
     }
-    let assistant = template.render(row, "messages", Loss::Assistant);
-    let Ok(rendered) = assistant else { return };
+    chat.loss = Loss::Assistant;
+    let Ok((text, spans)) = chat.render(row, "messages") else { return };
     if let Ok(all) = all {
-        assert_eq!(all.text, rendered.text, "masks change no text");
-        assert!(all.spans.is_empty(), "{:?}", all.spans);
+        assert_eq!(all.0, text, "masks change no text");
     }
-    for span in &rendered.spans {
-        assert!(rendered.text.get(span.clone()).is_some(), "{span:?} is no part of {:?}", rendered.text);
+    for span in &spans {
+        assert!(text.get(span.clone()).is_some(), "{span:?} is no part of {text:?}");
     }
-    let Ok((ids, mask)) = rendered.encode(tokenizer) else { return };
+    let Ok((ids, mask)) = ids_and_mask(tokenizer, &text, &spans) else { return };
     assert_eq!(ids.len(), mask.len(), "each id has a mask");
     assert!(mask.iter().all(|mask| *mask <= 1), "{mask:?}");
-    let covered: usize = rendered.spans.iter().map(|span| span.len()).sum();
+    let covered: usize = spans.iter().map(|span| span.len()).sum();
     match covered {
         0 => assert!(!mask.contains(&1), "{mask:?} without spans"),
-        _ if rendered.spans.len() == 1 && covered == rendered.text.len() => assert!(!mask.contains(&0), "{mask:?}"),
+        _ if spans.len() == 1 && covered == text.len() => assert!(!mask.contains(&0), "{mask:?}"),
         _ => {}
     }
 }

@@ -25,6 +25,8 @@ const FORMATS: &[Layout] = &[
     ("parquet", &[".parquet"], &["u32"]),
     ("datatrove", &[".ds", ".ds.index", ".ds.metadata"], &["u16", "u32"]),
     ("mds", &["/shard.00000.mds", "/index.json"], &["u16", "u32"]),
+    ("arrow-stream", &[".arrow"], &["i32"]),
+    ("webdataset", &[".tar"], &["u16", "u32", "i32"]),
 ];
 
 /// The choice of a manifest without token files.
@@ -90,7 +92,7 @@ fn prepared() -> TempDir {
 fn written(folder: &Path, choice: u8, more: u8, bytes: &[u8]) -> Value {
     let (format, suffixes, dtypes) = dataset_format(choice);
     let is_packed = more & 4 != 0;
-    let has_columns = matches!(format, "mds" | "arrow" | "parquet");
+    let has_columns = matches!(format, "mds" | "webdataset" | "arrow" | "arrow-stream" | "parquet");
     let has_mask_file = more & 1 != 0 && !has_columns && format != "jsonl";
     let files = if is_packed && format == "npy" { &suffixes[..1] } else { suffixes };
     let segments: &[&str] = if is_packed { &[".cu_seqlens.npy", ".docs.npy"] } else { &[] };

@@ -1,4 +1,4 @@
-//! Gzip members and zstd frames.
+//! Gzip members, zstd frames, and streams of xz and bzip2.
 
 use std::io::{BufReader, Cursor, Read, Write};
 
@@ -12,7 +12,12 @@ const MOST: u64 = 64 << 20;
 /// The first byte chooses the compression, and whether the rest is a stream or a text to compress and to damage.
 pub(crate) fn run(data: &[u8]) {
     let Some((&choice, bytes)) = data.split_first() else { return };
-    let compression = if choice & 1 == 0 { Compression::Gzip } else { Compression::Zstd };
+    let compression = match choice & 5 {
+        0 => Compression::Gzip,
+        1 => Compression::Zstd,
+        4 => Compression::Xz,
+        _ => Compression::Bzip2,
+    };
     if choice & 2 == 0 {
         if let Some(text) = text_of(compression, bytes) {
             assert!(text == plain(compression, bytes), "the decoder reads another text");
@@ -55,6 +60,8 @@ fn plain(compression: Compression, stream: &[u8]) -> Vec<u8> {
             let bytes = BufReader::with_capacity(1, stream);
             zstd::Decoder::with_buffer(bytes).and_then(|decoder| decoder.take(MOST).read_to_end(&mut text))
         }
+        Compression::Xz => liblzma::read::XzDecoder::new_multi_decoder(stream).take(MOST).read_to_end(&mut text),
+        Compression::Bzip2 => bzip2::read::MultiBzDecoder::new(stream).take(MOST).read_to_end(&mut text),
         _ => flate2::read::MultiGzDecoder::new(stream).take(MOST).read_to_end(&mut text),
     };
     assert!(read.is_ok(), "the decoder refuses what was read: {read:?}");
@@ -71,6 +78,11 @@ fn compressed(compression: Compression, text: &[u8]) -> Vec<u8> {
             encoder.write_all(text)?;
             encoder.finish()
         }),
+        Compression::Xz => liblzma::encode_all(text, 0),
+        Compression::Bzip2 => {
+            let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+            encoder.write_all(text).and_then(|()| encoder.finish())
+        }
         _ => {
             let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             encoder.write_all(text).and_then(|()| encoder.finish())

@@ -19,6 +19,7 @@ pub(crate) fn run(data: &[u8]) {
         text: vec!["text".to_owned(), "a.b".to_owned()],
         join: "\n".to_owned(),
         keep: vec!["id".to_owned(), "a.b".to_owned()],
+        conversations: false,
     };
     let (mut records, mut scratch) = (Vec::new(), String::new());
     let file = InputFile::from_reader("fuzz", Cursor::new(bytes.to_vec()), format, Some(Compression::None));

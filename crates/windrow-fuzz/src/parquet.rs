@@ -21,7 +21,7 @@ pub(crate) fn run(data: &[u8]) {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let text = if choice & 1 == 0 { names(&["text"]) } else { names(&["text", "a.b"]) };
     let keep = if choice & 2 == 0 { Vec::new() } else { names(&["id", "a.b"]) };
-    let fields = Fields { text, join: "+".to_owned(), keep };
+    let fields = Fields { text, join: "+".to_owned(), keep, conversations: choice & 4 != 0 };
     FOLDER.with(|folder| {
         let folder = folder.get_or_init(|| tempfile::tempdir().expect("a temporary folder"));
         let path = folder.path().join("fuzz.parquet");

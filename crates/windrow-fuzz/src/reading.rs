@@ -33,5 +33,5 @@ pub(crate) fn read(
 
 /// The field `text`, and nothing kept.
 pub(crate) fn text_field() -> Fields {
-    Fields { text: vec!["text".to_owned()], join: String::new(), keep: Vec::new() }
+    Fields::default()
 }

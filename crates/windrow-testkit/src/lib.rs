@@ -1,4 +1,4 @@
-//! What the tests of several crates share, and what `stress` of windrow-bench runs beside them.
+//! What the tests of several crates share, and what the example `stress` runs with them.
 //!
 //! Without features: values that are counted, random numbers, an executor of one future, processes. With `runtime`, windrow is known:
 //! pools, random calls (`shapes`), teams (`teams`), overlapped runs (`overlaps`) and batched operations (`chaos`). Each of these is

@@ -3,6 +3,8 @@
 
 pub mod cost;
 mod decision;
+#[cfg(feature = "planner")]
+pub mod planner;
 pub mod tile;
 mod units;
 

@@ -7,13 +7,10 @@
 
 use std::error::Error;
 use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 use std::time::Instant;
 
+use futures_util::future::join_all;
+use tokio::runtime::Builder;
 use windrow::batch::{Batch, BatchOps, Batched, Runner};
 use windrow::prelude::*;
 use windrow_tokenizers::engine::EngineError;
@@ -61,50 +58,10 @@ async fn client(front: &Batched<Encode>, texts: Vec<String>) -> Result<usize, Bo
     Ok(ids)
 }
 
-/// Wakes the thread of a small executor and marks the task to poll.
-struct Woken {
-    is: AtomicBool,
-    thread: Thread,
-}
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        // Release: pairs with the Acquire in `all`, so the task sees what the waker's thread did.
-        self.is.store(true, Ordering::Release);
-        self.thread.unpark();
-    }
-}
-
-/// A task of the executor.
-struct Spawned<F: Future> {
-    task: Pin<Box<F>>,
-    woken: Arc<Woken>,
-    output: Option<F::Output>,
-}
-
-/// Runs all tasks on this thread. (Any executor will do: this one needs no additional crate.)
+/// Runs all tasks on this thread. Any executor will do.
 fn all<F: Future>(tasks: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let spawn = |task: F| {
-        let woken = Arc::new(Woken { is: AtomicBool::new(true), thread: thread::current() });
-        Spawned { task: Box::pin(task), woken, output: None }
-    };
-    let mut tasks: Vec<_> = tasks.into_iter().map(spawn).collect();
-    while tasks.iter().any(|spawned| spawned.output.is_none()) {
-        let mut is_idle = true;
-        for Spawned { task, woken, output } in tasks.iter_mut().filter(|spawned| spawned.output.is_none()) {
-            // Acquire: pairs with the Release in `Woken::wake`.
-            if woken.is.swap(false, Ordering::Acquire) {
-                is_idle = false;
-                if let Poll::Ready(done) = task.as_mut().poll(&mut Context::from_waker(&Waker::from(woken.clone()))) {
-                    *output = Some(done);
-                }
-            }
-        }
-        if is_idle {
-            thread::park();
-        }
-    }
-    tasks.into_iter().filter_map(|spawned| spawned.output).collect()
+    let runtime = Builder::new_current_thread().build().expect("a runtime without drivers");
+    runtime.block_on(join_all(tasks))
 }
 
 /// Short texts, all different.
@@ -161,7 +118,7 @@ mod tests {
         }
         let stats = front.stats().unwrap();
         assert_eq!(stats.ops(), 128);
-        // One request may run alone while the other tasks are polled for the first time, but not all of them.
+        // One request may run by itself while the other tasks are polled for the first time, but not all of them.
         assert!(stats.batches() < 64, "{:?}", stats.sizes().collect::<Vec<_>>());
         front.close().unwrap();
         let late = all([front.call_async("too late".to_owned())]).pop().unwrap().unwrap_err();

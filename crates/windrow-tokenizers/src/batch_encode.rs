@@ -1,96 +1,83 @@
 //! Batches of Hugging Face's `tokenizers` 0.23 on windrow's pool.
 
+use std::borrow::Borrow;
+
 use tokenizers_023::utils::parallelism::get_parallelism;
-use tokenizers_023::{EncodeInput, Encoding, Error, InputSequence, PaddingParams, PaddingStrategy, Tokenizer};
+use tokenizers_023::{EncodeInput, Encoding, Error, PaddingParams, PaddingStrategy, Tokenizer};
 use windrow::prelude::*;
 
-use crate::engine::has_memory;
+use crate::engine::{bytes_of, has_memory};
 
 /// The batch methods of Hugging Face's `tokenizers` 0.23 on windrow's pool, with the same results.
 ///
 /// The library encodes a batch with rayon, one text a task. Here, a short batch is encoded serially, and a longer one in coarse tasks. A process
-/// that has forked after a batch goes on in parallel. The idea comes from the tokenizers project's work on `encode_batch` (its pull requests
+/// that has forked after a batch still works in parallel. The idea comes from the tokenizers project's work on `encode_batch` (its pull requests
 /// 2073 and 2077).
 ///
-/// A method of this trait takes precedence over that of the tokenizer with the same name, because the tokenizer has it from the type that
-/// it dereferences to. `TOKENIZERS_PARALLELISM=false` makes all of them serial, as in the library.
+/// A method of this trait takes precedence over the tokenizer's method with the same name, because the tokenizer gets its own from the type
+/// that it dereferences to. `TOKENIZERS_PARALLELISM=false` makes all of them serial, as in the library.
 ///
 /// ```
 /// use windrow_tokenizers::BatchEncode;
-/// use windrow_tokenizers::tokenizers_023::Tokenizer;
+/// use windrow_tokenizers::full::LibraryTokenizer;
 /// # let json = r#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "two": 1, "?": 2}, "unk_token": "?"},
 /// #     "pre_tokenizer": {"type": "Whitespace"}}"#;
 ///
-/// let tokenizer: Tokenizer = json.parse()?;
+/// let tokenizer: LibraryTokenizer = json.parse()?;
 /// let encodings = tokenizer.encode_batch(vec!["one two", "two"], false)?;
 /// assert_eq!(encodings[0].get_ids(), [0, 1]);
-/// # Ok::<(), windrow_tokenizers::tokenizers_023::Error>(())
+/// # Ok::<(), windrow_tokenizers::full::LibraryError>(())
 /// ```
-pub trait BatchEncode {
+pub trait BatchEncode: Borrow<Tokenizer> {
     /// Encodes all inputs. Offsets are in bytes.
     ///
     /// # Errors
     /// The first error, in the order of the inputs.
-    fn encode_batch<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
-    where
-        E: Into<EncodeInput<'s>> + Send;
-
-    /// Encodes all inputs. Offsets are in characters.
-    ///
-    /// # Errors
-    /// Those of [`encode_batch`](Self::encode_batch).
-    fn encode_batch_char_offsets<'s, E>(
-        &self,
-        inputs: Vec<E>,
-        add_special_tokens: bool,
-    ) -> Result<Vec<Encoding>, Error>
-    where
-        E: Into<EncodeInput<'s>> + Send;
-
-    /// Encodes all inputs without offsets.
-    ///
-    /// # Errors
-    /// Those of [`encode_batch`](Self::encode_batch).
-    fn encode_batch_fast<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
-    where
-        E: Into<EncodeInput<'s>> + Send;
-}
-
-impl BatchEncode for Tokenizer {
     #[track_caller]
     fn encode_batch<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
     where
         E: Into<EncodeInput<'s>> + Send,
     {
-        batch(self, inputs, |input| self.encode(input, add_special_tokens))
+        batch(self.borrow(), inputs, |tokenizer, input| tokenizer.encode(input, add_special_tokens))
     }
 
+    /// Encodes all inputs. Offsets are in characters.
+    ///
+    /// # Errors
+    /// The errors of [`encode_batch`](Self::encode_batch).
     #[track_caller]
     fn encode_batch_char_offsets<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
     where
         E: Into<EncodeInput<'s>> + Send,
     {
-        batch(self, inputs, |input| self.encode_char_offsets(input, add_special_tokens))
+        batch(self.borrow(), inputs, |tokenizer, input| tokenizer.encode_char_offsets(input, add_special_tokens))
     }
 
+    /// Encodes all inputs without offsets.
+    ///
+    /// # Errors
+    /// The errors of [`encode_batch`](Self::encode_batch).
     #[track_caller]
     fn encode_batch_fast<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
     where
         E: Into<EncodeInput<'s>> + Send,
     {
-        batch(self, inputs, |input| self.encode_fast(input, add_special_tokens))
+        batch(self.borrow(), inputs, |tokenizer, input| tokenizer.encode_fast(input, add_special_tokens))
     }
 }
+
+impl BatchEncode for Tokenizer {}
 
 #[track_caller]
 fn batch<'s>(
     tokenizer: &Tokenizer,
     inputs: Vec<impl Into<EncodeInput<'s>>>,
-    encode: impl Fn(EncodeInput<'s>) -> Result<Encoding, Error> + Send + Sync,
+    encode: impl Fn(&Tokenizer, EncodeInput<'s>) -> Result<Encoding, Error> + Send + Sync,
 ) -> Result<Vec<Encoding>, Error> {
+    let encode = |input| encode(tokenizer, input);
     let inputs: Vec<EncodeInput<'s>> = inputs.into_iter().map(Into::into).collect();
     let mut encodings: Vec<Encoding> = if get_parallelism() {
-        // One place in a program encodes short texts now and long ones then: their bytes tell how much there is to do.
+        // The same place in a program encodes short texts and long ones: the weight is their bytes.
         let encoded: Vec<Result<Encoding, Error>> = inputs.into_par_iter().weigh(bytes_of).map(encode).collect();
         encoded.into_iter().collect::<Result<_, _>>()?
     } else {
@@ -102,23 +89,9 @@ fn batch<'s>(
     Ok(encodings)
 }
 
-/// Bytes of text of an input.
-pub(crate) fn bytes_of(input: &EncodeInput<'_>) -> usize {
-    let of = |sequence: &InputSequence<'_>| match sequence {
-        InputSequence::Raw(text) => text.len(),
-        InputSequence::PreTokenized(words) => words.iter().map(|word| word.len()).sum(),
-        InputSequence::PreTokenizedOwned(words) => words.iter().map(String::len).sum(),
-        InputSequence::PreTokenizedCow(words) => words.iter().map(|word| word.len()).sum(),
-    };
-    match input {
-        EncodeInput::Single(sequence) => of(sequence),
-        EncodeInput::Dual(first, second) => of(first) + of(second),
-    }
-}
-
 /// Pads all encodings of a batch, as the library does, but never with the threads of rayon: those are missing in a forked process.
 ///
-/// An error says that there is no memory for so much padding. An allocation of the library that fails would end the process.
+/// An error says that there is no memory for the padding. A failed allocation in the library would end the process.
 pub(crate) fn pad(encodings: &mut [Encoding], padding: &PaddingParams) -> Result<(), String> {
     let longest = encodings.iter().map(Encoding::len).max().unwrap_or(0);
     let len = match padding.strategy {

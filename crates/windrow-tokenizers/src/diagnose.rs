@@ -1,14 +1,12 @@
-//! Diagnosis of an input that is not what its name says, or whose first record is bad: cause and remedy, from a few bytes.
+//! Diagnosis of a misnamed input, or of an input with a bad first record: cause and remedy, from a few bytes.
 
 use std::path::Path;
 
-use crate::document::fault::{Fault, FaultKind, without_hint};
-use crate::input::Format;
-
-/// Bytes at the beginning of an input that tell what it is; the mark of a tar archive is at 257.
+use crate::compression::Compression;
+/// Number of bytes at the beginning of an input that identify it; the mark of a tar archive is at 257.
 pub(crate) const FIRST: usize = 512;
 
-/// A kind of file that is not read, or not under this name.
+/// A kind of file that windrow does not read, or not under this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
     /// A noun with its article, or a mass noun.
@@ -27,12 +25,12 @@ kinds! {
     POINTER: "a git-lfs pointer in place of the file", "fetch the file: git lfs pull";
     HTML: "an HTML page, perhaps an error or a login page that was saved in place of the file", "download the file again, and look at the page";
     XML: "XML, perhaps the error of a store that was saved in place of the file", "download the file again, or write it as JSON lines";
-    GZIP: "gzip data", "give the file the extension .gz behind that of its format, such as .jsonl.gz";
-    ZSTD: "zstd data", "give the file the extension .zst behind that of its format, such as .jsonl.zst";
-    XZ: "xz data", "decompress it: xz -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    GZIP: "gzip data", "give the file the extension .gz after that of its format, such as .jsonl.gz";
+    ZSTD: "zstd data", "give the file the extension .zst after that of its format, such as .jsonl.zst";
+    XZ: "xz data", "give the file the extension .xz after that of its format, such as .jsonl.xz";
     LZMA: "lzma data", "decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format text|lines|jsonl";
     LZIP: "lzip data", "decompress it: lzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
-    BZIP2: "bzip2 data", "decompress it: bzip2 -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    BZIP2: "bzip2 data", "give the file the extension .bz2 after that of its format, such as .jsonl.bz2";
     LZ4: "lz4 data", "decompress it: lz4 -dc FILE | windrow encode - --input-format text|lines|jsonl";
     LZOP: "lzop data", "decompress it: lzop -dc FILE | windrow encode - --input-format text|lines|jsonl";
     BROTLI: "brotli data", "decompress it: brotli -dc FILE | windrow encode - --input-format text|lines|jsonl";
@@ -67,7 +65,7 @@ kinds! {
     CSV: "a table of CSV or TSV", "decompress it if it is compressed, and make JSON lines of it: python3 -c 'import csv,json,sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE | windrow encode - --input-format jsonl";
 }
 
-/// Kinds by their first bytes that no text has.
+/// Kinds of files by leading bytes that no text has.
 const MAGIC: &[(&[u8], Foreign)] = &[
     (b"\x1f\x8b", GZIP),
     (b"\x28\xb5\x2f\xfd", ZSTD),
@@ -100,7 +98,7 @@ const MAGIC: &[(&[u8], Foreign)] = &[
     (b"\xfe\xff", UTF_16),
 ];
 
-/// Kind of a file that begins with these bytes and should hold data: the kinds of [`binary`], and texts that stand in the place of data.
+/// Kind of a file that begins with these bytes, for an input that should hold data: the kinds of [`binary`], and texts in the place of data.
 pub(crate) fn foreign(first: &[u8]) -> Option<Foreign> {
     if is_pointer(first) {
         return Some(POINTER);
@@ -119,12 +117,12 @@ pub(crate) fn foreign(first: &[u8]) -> Option<Foreign> {
     binary(first)
 }
 
-/// Kind of a file that begins with these bytes, if it is none that `--ext` could make a text.
+/// Kind of a file that begins with these bytes, unless `--ext` could make it a text.
 pub(crate) fn not_text(first: &[u8]) -> Option<Foreign> {
     if is_pointer(first) { Some(POINTER) } else { binary(first) }
 }
 
-/// Kind of a file that begins with these bytes, if that is neither UTF-8 nor read under this name.
+/// Kind of a file that begins with these bytes, if it is neither UTF-8 nor read under this name.
 pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
     if let Some((_, kind)) = MAGIC.iter().find(|(magic, _)| first.starts_with(magic)) {
         return Some(*kind);
@@ -132,12 +130,11 @@ pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
     match first {
         // A skippable frame, as parallel compressors write it.
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(ZSTD),
-        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y', ..]
-        | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Some(BZIP2),
-        // Properties, the size of the dictionary, and an unknown length.
+        _ if is_bzip2(first) => Some(BZIP2),
+        // Properties, the dictionary size, and an unknown length.
         [0x5d, 0, 0, _, _, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => Some(LZMA),
         [0x80, 2..=5, b'}' | b']' | b'c' | 0x8c | 0x95, ..] => Some(PICKLE),
-        // A first line may end behind one character.
+        // A first line may end after one character.
         [a, 0, 0, 0, b, 0, 0, 0, ..] if *a > 0 && *b > 0 => Some(UTF_32_LE),
         [b'{' | b'[', 0, 0, 0] => Some(UTF_32_LE),
         [0, 0, 0, a, 0, 0, 0, ..] if *a > 0 => Some(UTF_32_BE),
@@ -149,19 +146,31 @@ pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
     }
 }
 
-/// True if a file that begins with these bytes is compressed in a way that is read.
-pub(crate) fn is_compressed(first: &[u8]) -> bool {
-    matches!(binary(first), Some(GZIP | ZSTD))
+/// The supported compression of a file that begins with these bytes.
+pub(crate) fn compression_of(first: &[u8]) -> Compression {
+    match binary(first) {
+        Some(GZIP) => Compression::Gzip,
+        Some(ZSTD) => Compression::Zstd,
+        Some(XZ) => Compression::Xz,
+        Some(BZIP2) => Compression::Bzip2,
+        _ => Compression::None,
+    }
 }
 
-/// True if a file is the note by which git-lfs replaces another file.
+/// True if bzip2 data begins with these bytes: with a block, or with the end of empty data.
+fn is_bzip2(first: &[u8]) -> bool {
+    let Some([b'B', b'Z', b'h', b'1'..=b'9', rest @ ..]) = first.get(..10) else { return false };
+    rest == b"1AY&SY" || rest == b"\x17\x72\x45\x38\x50\x90"
+}
+
+/// True if a file is a git-lfs pointer to another file.
 pub(crate) fn is_pointer(first: &[u8]) -> bool {
     [&b"version https://git-lfs.github.com/spec/"[..], b"version https://hawser.github.com/spec/"]
         .iter()
         .any(|line| first.starts_with(line))
 }
 
-/// Kind of a file that is no Parquet, by its first bytes: JSON lines are another kind, too.
+/// Kind of a file that is not Parquet, by its first bytes: JSON lines are also another kind.
 #[cfg(feature = "parquet")]
 pub(crate) fn not_parquet(first: &[u8]) -> Option<Foreign> {
     let hint = "pass --input-format jsonl, or give the file the extension .jsonl";
@@ -169,12 +178,10 @@ pub(crate) fn not_parquet(first: &[u8]) -> Option<Foreign> {
     foreign(first).filter(|found| *found != PARQUET).or(is_json.then_some(Foreign { what: "JSON lines", hint }))
 }
 
-/// Kind of a file by its name, if that kind is not read.
+/// Kind of a file by its name, if windrow does not read that kind.
 pub(crate) fn by_name(path: &Path) -> Option<Foreign> {
     let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
     let compressions = [
-        (".xz", XZ),
-        (".bz2", BZIP2),
         (".lz4", LZ4),
         (".br", BROTLI),
         (".lzma", LZMA),
@@ -198,17 +205,17 @@ pub(crate) fn by_name(path: &Path) -> Option<Foreign> {
         (&[".jl", ".jsonlines", ".jsonls"], LINES_OF_JSON),
         (&[".pkl", ".pickle"], PICKLE),
     ];
-    let stem = [".gz", ".zst", ".zstd"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(&name);
+    let (stem, _) = Compression::of_name(&name);
     let compressed = compressions.iter().find_map(|(suffix, kind)| Some((stem.strip_suffix(suffix)?, *kind)));
     let stem = compressed.map_or(stem, |(stem, _)| stem);
     let archive = |kind: &Foreign| [TAR, WARC].contains(kind);
     let kind = kinds.iter().find(|(suffixes, _)| suffixes.iter().any(|suffix| stem.ends_with(suffix)));
     let kind = kind.map(|(_, kind)| *kind);
-    // `.tar.xz` is unpacked in one step; `.csv.xz` is decompressed first.
+    // `.tar.lz` is unpacked in one step; `.csv.lz` is decompressed first.
     kind.filter(archive).or(compressed.map(|(_, kind)| kind)).or(kind)
 }
 
-/// True if a file is about its folder, by its name.
+/// True if a file describes its folder, by its name.
 pub(crate) fn is_about(path: &Path) -> bool {
     const NAMES: [&str; 14] = [
         "readme",
@@ -233,52 +240,14 @@ pub(crate) fn is_about(path: &Path) -> bool {
     NAMES.iter().any(is_one) || stem.ends_with("sums") || stem.ends_with("md5sum")
 }
 
-/// Adds the cause and the remedy to the fault of the first record of an input, which begins like this, if the bytes tell them.
-#[cold]
-pub(crate) fn explain_first(fault: &mut Fault, format: Format, begin: &[u8]) {
-    let begin = &begin[..begin.len().min(FIRST)];
-    let found = match (format, fault.kind) {
-        (Format::Jsonl, FaultKind::Syntax | FaultKind::NotUtf8) => {
-            foreign(begin).or_else(|| table_or_text(fault, begin))
-        }
-        (Format::Jsonl, FaultKind::NotObject) => foreign(begin).or_else(|| other_lines(begin)),
-        (_, FaultKind::NotUtf8) => binary(begin),
-        _ => None,
-    };
-    if let Some(Foreign { what, hint }) = found {
-        let (reason, _) = without_hint(&fault.reason);
-        let reason = reason.split(" (").next().unwrap_or_default();
-        fault.reason = format!("{reason} (it starts like {what}; hint: {hint})");
-    }
-}
-
-/// The kind of a file whose first line is JSON, but no object.
-fn other_lines(line: &[u8]) -> Option<Foreign> {
-    match line.trim_ascii_start().first()? {
-        b'[' => Some(ARRAY),
-        b'"' => Some(STRINGS),
-        _ => None,
-    }
-}
-
-/// The kind of a file whose first line is no JSON.
-fn table_or_text(fault: &Fault, line: &[u8]) -> Option<Foreign> {
-    let is_json = line.trim_ascii_start().first().is_none_or(|byte| b"{[\0\x1e\xef".contains(byte));
-    if is_json || fault.kind == FaultKind::NotUtf8 {
-        return None;
-    }
-    let is_table = line.iter().any(|byte| matches!(byte, b',' | b'\t' | b';')) && !line.contains(&b' ');
-    Some(if is_table { CSV } else { TEXT })
-}
-
-/// The cause of a syntax error and its remedy, as they follow the message of the parser, if the bytes at its place tell them.
+/// The cause of a syntax error and its remedy, formatted to follow the parser's message, if the bytes at the error show the cause.
 #[cold]
 pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
     let near = line.get(at.saturating_sub(1)..).unwrap_or_default();
     let from = line.get(at..).unwrap_or_default();
     let before = line[..at.min(line.len())].trim_ascii_end();
     let skipped = &line[before.len()..at.min(line.len())];
-    // The parser may stand behind the byte that it reports.
+    // The parser may stop after the byte that it reports.
     let is_at = |mark: &[u8]| near.starts_with(mark) || from.starts_with(mark);
     let is_next = message.contains("trailing characters");
     let is_cut = message.contains("EOF while parsing");
@@ -295,7 +264,7 @@ pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
     } else if is_next && from.starts_with(b"{") {
         ("another object follows in the same line", LINES)
     } else if is_next && from.starts_with(b",") {
-        ("a comma follows the object", "JSON lines have none behind an object: sed 's/,[[:space:]]*$//' FILE")
+        ("a comma follows the object", "JSON lines have none after an object: sed 's/,[[:space:]]*$//' FILE")
     } else if is_cut && line.trim_ascii_start().starts_with(b"[") {
         ("an array over several lines", ARRAY.hint)
     } else if is_cut && message.contains("string") {
@@ -324,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_bytes_tell_the_kind() {
+    fn first_bytes_identify_the_kind() {
         let tar = [&[b'a'; 257][..], b"ustar\x0000"].concat();
         let cases: [(&[u8], &str, &str); 35] = [
             (
@@ -339,11 +308,11 @@ mod tests {
             (b"\x1f\x8b\x08\0", "gzip data", ".gz"),
             (b"\x28\xb5\x2f\xfd\0", "zstd data", ".zst"),
             (b"\x5a\x2a\x4d\x18\0", "zstd data", ".zst"),
-            (b"\xfd7zXZ\0\0\x04", "xz data", "xz -dc FILE | windrow encode -"),
+            (b"\xfd7zXZ\0\0\x04", "xz data", ".xz"),
             (b"]\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0", "lzma data", "xz --format=lzma -dc FILE |"),
             (b"LZIP\x01\x0c", "lzip data", "lzip -dc FILE |"),
-            (b"BZh91AY&SY\0", "bzip2 data", "bzip2 -dc FILE |"),
-            (b"BZh9\x17\x72\x45\x38\x50\x90\0", "bzip2 data", "bzip2 -dc FILE |"),
+            (b"BZh91AY&SY\0", "bzip2 data", ".bz2"),
+            (b"BZh9\x17\x72\x45\x38\x50\x90\0", "bzip2 data", ".bz2"),
             (b"\x04\x22\x4d\x18\x64", "lz4 data", "lz4 -dc FILE |"),
             (b"\xff\x06\0\0sNaPpY", "snappy data", "snzip -dc FILE |"),
             (b"PK\x03\x04\x14", "a zip archive", "unzip -p FILE |"),
@@ -379,11 +348,11 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_the_kind() {
+    fn names_identify_the_kind() {
         for (name, what) in [
-            ("a.jsonl.xz", "xz data"),
-            ("A.TXT.BZ2", "bzip2 data"),
-            ("a.csv.xz", "xz data"),
+            ("a.jsonl.lz", "lzip data"),
+            ("a.csv.xz", "a table"),
+            ("a.csv.lz4", "lz4 data"),
             ("a.tar.xz", "a tar archive"),
             ("a.tar.gz", "a tar archive"),
             ("a.tgz", "a tar archive"),
@@ -399,7 +368,7 @@ mod tests {
             let found = by_name(Path::new(name));
             assert!(found.is_some_and(|kind| kind.what.starts_with(what)), "{name}: {found:?}");
         }
-        for name in ["a.gz", "a.pdf", "Makefile", "xz", "a.dat"] {
+        for name in ["a.gz", "a.pdf", "Makefile", "xz", "a.dat", "A.TXT.BZ2", "a.jsonl.xz"] {
             assert_eq!(by_name(Path::new(name)), None, "{name}");
         }
         let about = ["README.md", "x/LICENSE.txt", "README_de.md", "SHA256SUMS.txt", "license-mit.txt", "notice"];

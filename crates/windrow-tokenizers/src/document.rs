@@ -1,95 +1,36 @@
-//! Extracts the text of a document from a raw record, or the reason why there is none.
+//! Extracts the text of a document from a raw record, or the reason for its absence.
 //!
 //! A JSON line is good if `serde_json::from_str::<serde_json::Value>` accepts it, it is an object, and the wanted field is a string.
-//! (Of several fields with this name the last one counts, as in `Value`.) The rest of the line must be valid too: a line that is half
-//! garbage is a damaged line. No `Value` is built; text without escapes is borrowed from the line.
+//! (Of several fields with the same name the last one counts, as in `Value`.) The rest of the line must be valid too: a half-garbage line
+//! is a damaged line. No `Value` is built; text without escapes is borrowed from the line.
 //!
 //! A field `a.b` is the key `a.b` of the object if there is one, and otherwise the field `b` of the object under the key `a`.
 
 pub(crate) mod fault;
+mod first;
 mod keep;
 
 use std::fmt;
 
 use memchr::memmem;
-use serde::Serialize;
 use serde::de::{self, DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
 
 use crate::diagnose;
-use crate::input::{Fields, Format, Record};
-use crate::shown;
+use crate::input::{Fields, Format};
 pub use fault::{Fault, FaultKind};
-pub(crate) use keep::{keep_of, values_of};
+pub(crate) use first::explain_first;
+#[cfg(feature = "chat")]
+pub(crate) use keep::values_of;
+pub(crate) use keep::{keep_of, names_of};
 
-/// A bad document as it is reported: `file:line:byte: reason`.
-///
-/// ```
-/// use windrow_tokenizers::document::{BadDocument, text_of};
-/// use windrow_tokenizers::input::{Format, Record};
-///
-/// let line = br#"{"text": null}"#;
-/// let fault = text_of(Format::Jsonl, line, "text", &mut String::new()).unwrap_err();
-/// let record = Record { file: 0, format: Format::Jsonl, line: 7, offset: 120, start: 0, len: line.len(), is_open: false, null: None };
-/// let bad = BadDocument::new("corpus.jsonl", &record, fault);
-/// assert_eq!(bad.to_string(), r#"corpus.jsonl:7:1: field "text" is null, not a string"#);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct BadDocument {
-    /// Name of the file.
-    pub file: String,
-    /// Line, 1-based; of Parquet the row.
-    pub line: u64,
-    /// Byte within the line, 1-based; a byte order mark at the start of the file does not count.
-    pub byte: u64,
-    /// Bytes before it in the decompressed file, including a byte order mark.
-    pub offset: u64,
-    /// Kind of fault.
-    pub kind: FaultKind,
-    /// What is wrong, on one line.
-    pub reason: String,
-}
-
-impl BadDocument {
-    /// The report of a `fault` in `record`, which is in the file named `file`.
-    ///
-    /// ```
-    /// use windrow_tokenizers::document::{BadDocument, text_of};
-    /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
-    ///
-    /// let file = InputFile::from_reader("memory", &b"{\"text\": \"one\"}\n{\"text\": 2}"[..], Format::Jsonl, None);
-    /// let batch = Reader::new(vec![file], 1 << 20).next_batch(Batch::default(), &mut |_| Ok(()))?.expect("two lines");
-    /// let record = &batch.records[1];
-    /// let fault = text_of(Format::Jsonl, batch.bytes_of(record), "text", &mut String::new()).unwrap_err();
-    /// let bad = BadDocument::new("memory", record, fault);
-    /// assert_eq!((bad.line, bad.offset), (2, 16));
-    /// # Ok::<(), windrow_tokenizers::input::InputError>(())
-    /// ```
-    pub fn new(file: impl Into<String>, record: &Record, fault: Fault) -> Self {
-        Self {
-            file: file.into(),
-            line: record.line + fault.line_in_record,
-            byte: fault.byte,
-            offset: record.offset + fault.at as u64,
-            kind: fault.kind,
-            reason: fault.reason,
-        }
-    }
-}
-
-impl fmt::Display for BadDocument {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", shown(&self.file), self.line, self.byte, shown(&self.reason))
-    }
-}
-
-/// What is wrong with a row that has a null in `column`, which should hold its text.
+/// The fault of a row with a null in `column`, which should hold its text.
 pub(crate) fn null_fault(column: &str) -> Fault {
     Fault::new(FaultKind::MissingField, &[], 0, format!("column {column:?} is null, not a string"))
 }
 
-/// The text of the document in `record`: the record itself, or for [`Format::Jsonl`] its field `field`.
+/// The text of the document in `record`: the whole record, or its field `field` for [`Format::Jsonl`].
 ///
-/// The text borrows from the record if possible, otherwise from `scratch`, a buffer to be reused.
+/// The text borrows from the record if possible, otherwise from `scratch`, a reusable buffer.
 ///
 /// ```
 /// use windrow_tokenizers::document::text_of;
@@ -109,25 +50,25 @@ pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a m
     }
     let text = utf8(record)?;
     match format {
-        Format::Text | Format::Lines | Format::Parquet => Ok(text),
+        Format::Text | Format::Lines | Format::Parquet | Format::Warc => Ok(text),
         Format::Jsonl => field_of(text, field, scratch),
     }
 }
 
-/// As [`text_of`], of one field or several: their texts, joined, are then in `scratch`.
+/// [`text_of`] for one field or several. The joined texts of several fields are in `scratch`.
 ///
 /// ```
 /// use windrow_tokenizers::document::text_in;
 /// use windrow_tokenizers::input::{Fields, Format};
 ///
-/// let fields = Fields { text: vec!["title".into(), "body".into()], join: "\n".into(), keep: Vec::new() };
+/// let fields = Fields { text: vec!["title".into(), "body".into()], join: "\n".into(), ..Fields::default() };
 /// let line = br#"{"body": "It rains.", "title": "News"}"#;
 /// let mut scratch = String::new();
 /// assert_eq!(text_in(Format::Jsonl, line, &fields, &mut scratch), Ok("News\nIt rains."));
 /// ```
 ///
 /// # Errors
-/// The [`Fault`] of a bad document; of several fields, of the first that has one.
+/// The [`Fault`] of a bad document; with several fields, the fault of the first bad field.
 pub fn text_in<'a>(
     format: Format,
     record: &'a [u8],
@@ -155,7 +96,7 @@ pub(crate) fn utf8(record: &[u8]) -> Result<&str, Fault> {
     })
 }
 
-/// What is wrong with bytes that begin like this and are not UTF-8.
+/// The fault of bytes that are not UTF-8, from the first of them.
 pub(crate) fn utf8_fault(begin: &[u8]) -> Fault {
     let looks_like = diagnose::binary(&begin[..begin.len().min(diagnose::FIRST)])
         .map_or_else(String::new, |kind| format!(" (it starts like {}; hint: {})", kind.what, kind.hint));
@@ -177,7 +118,8 @@ pub(crate) fn field_of<'a>(line: &'a str, field: &str, scratch: &'a mut String) 
 
 fn outcome_of<'a>(line: &'a str, field: &str, scratch: &mut String) -> Result<Text<'a>, Fault> {
     let mut json = serde_json::Deserializer::from_str(line);
-    let outcome = json.deserialize_any(Line { field, scratch }).and_then(|outcome| json.end().map(|()| outcome));
+    let outcome =
+        json.deserialize_any(Line { field: Some(field), scratch }).and_then(|outcome| json.end().map(|()| outcome));
     match outcome {
         Ok(Outcome::Text(text)) => Ok(text),
         Ok(Outcome::NoField) => {
@@ -192,7 +134,9 @@ fn outcome_of<'a>(line: &'a str, field: &str, scratch: &mut String) -> Result<Te
 }
 
 /// Refuses a line that is not an object with an array in this field.
+#[cfg(feature = "chat")]
 pub(crate) fn array_in(line: &str, field: &str) -> Result<(), Fault> {
+    let is_json_array = |text: &str| serde_json::from_str::<Vec<de::IgnoredAny>>(text).is_ok();
     let mut unescaped = String::new();
     let (what, hint) = match outcome_of(line, field, &mut unescaped)? {
         Text::Not("an array") => return Ok(()),
@@ -207,11 +151,7 @@ pub(crate) fn array_in(line: &str, field: &str) -> Result<(), Fault> {
     Err(Fault::whole(FaultKind::NotMessages, reason))
 }
 
-fn is_json_array(text: &str) -> bool {
-    serde_json::from_str::<Vec<de::IgnoredAny>>(text).is_ok()
-}
-
-/// What the parser has found in a line.
+/// The result of parsing a line.
 #[cold]
 pub(crate) fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     let whole = error.to_string();
@@ -222,7 +162,7 @@ pub(crate) fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     let start_of_line = error.line().checked_sub(2).and_then(|n| before.clone().nth(n)).unwrap_or(0);
     let at = (start_of_line + error.column().saturating_sub(1)).min(line.len());
     match message {
-        // The second message only occurs for a leading surrogate without another escape behind it.
+        // The second message only occurs for a leading surrogate without another escape after it.
         "lone leading surrogate in hex escape" | "unexpected end of hex escape" => {
             let reason = r"a lone surrogate: the \u escape of half a character".to_string();
             Fault::new(FaultKind::LoneSurrogate, line.as_bytes(), at, reason)
@@ -236,7 +176,7 @@ pub(crate) fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     }
 }
 
-/// A hint that names the numbers which many programs write but JSON does not have. The error is in or at one of them.
+/// A hint with the names of numbers that many programs write but JSON does not have. The error is in or at one of them.
 fn number_hint(line: &[u8], at: usize) -> &'static str {
     let is_near = |word: &[u8]| {
         let begin = at.saturating_sub(word.len());
@@ -249,7 +189,7 @@ fn number_hint(line: &[u8], at: usize) -> &'static str {
     ""
 }
 
-/// A hint that names the fields that the line has instead. `line` is known to be an object.
+/// A hint with the names of the line's other fields. `line` is known to be an object.
 #[cold]
 fn fields_hint(line: &str) -> String {
     let mut names: Vec<String> = Vec::new();
@@ -268,6 +208,7 @@ fn fields_hint(line: &str) -> String {
 enum Outcome<'a> {
     Text(Text<'a>),
     NoField,
+    /// Another value, of this kind, in the place of the object or the text.
     NoObject(&'static str),
 }
 
@@ -340,14 +281,14 @@ impl<'de> Visitor<'de> for Walk {
     }
 }
 
-/// The name of a field: what it is of the wanted path.
+/// The name of a field, compared with the wanted path.
 struct Key<'f>(&'f str);
 
 #[derive(PartialEq, Eq)]
 enum Match {
     /// The path itself.
     Whole,
-    /// What precedes the first dot of the path.
+    /// The part of the path before its first dot.
     Head,
     Nothing,
 }
@@ -373,9 +314,10 @@ impl Visitor<'_> for Key<'_> {
     }
 }
 
-/// A whole line, or an object in it.
+/// A whole line, an object in it, or the value of the wanted field.
 struct Line<'f, 's> {
-    field: &'f str,
+    /// The path of the field from here on; none in the field itself.
+    field: Option<&'f str>,
     scratch: &'s mut String,
 }
 
@@ -389,23 +331,41 @@ impl<'de> DeserializeSeed<'de> for Line<'_, '_> {
 impl<'de> Visitor<'de> for Line<'_, '_> {
     type Value = Outcome<'de>;
     scalars!(Outcome::NoObject);
-    fn visit_str<E>(self, _: &str) -> Result<Outcome<'de>, E> {
-        Ok(Outcome::NoObject("a string"))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Outcome<'de>, E> {
+        Ok(match self.field {
+            Some(_) => Outcome::NoObject("a string"),
+            None => Outcome::Text(Text::Borrowed(text)),
+        })
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Outcome<'de>, E> {
+        if self.field.is_some() {
+            return Ok(Outcome::NoObject("a string"));
+        }
+        self.scratch.clear();
+        self.scratch.push_str(text);
+        Ok(Outcome::Text(Text::Unescaped))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Outcome<'de>, A::Error> {
         walk_array(array)?;
         Ok(Outcome::NoObject("an array"))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Outcome<'de>, A::Error> {
+        let Some(field) = self.field else {
+            walk_object(object)?;
+            return Ok(Outcome::NoObject("an object"));
+        };
         let (mut outcome, mut is_whole) = (Outcome::NoField, false);
-        let below = self.field.split_once('.').map_or("", |(_, below)| below);
-        while let Some(key) = object.next_key_seed(Key(self.field))? {
+        while let Some(key) = object.next_key_seed(Key(field))? {
             match key {
                 Match::Whole => {
-                    outcome = Outcome::Text(object.next_value_seed(Field { scratch: self.scratch })?);
+                    outcome = match object.next_value_seed(Line { field: None, scratch: self.scratch })? {
+                        Outcome::NoObject(what) => Outcome::Text(Text::Not(what)),
+                        outcome => outcome,
+                    };
                     is_whole = true;
                 }
                 Match::Head if !is_whole => {
+                    let below = field.split_once('.').map(|(_, below)| below);
                     outcome = match object.next_value_seed(Line { field: below, scratch: self.scratch })? {
                         Outcome::NoObject(_) => Outcome::NoField,
                         outcome => outcome,
@@ -418,40 +378,7 @@ impl<'de> Visitor<'de> for Line<'_, '_> {
     }
 }
 
-/// The value of the wanted field.
-struct Field<'s> {
-    scratch: &'s mut String,
-}
-
-impl<'de> DeserializeSeed<'de> for Field<'_> {
-    type Value = Text<'de>;
-    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Text<'de>, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Field<'_> {
-    type Value = Text<'de>;
-    scalars!(Text::Not);
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text::Borrowed(text))
-    }
-    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-        self.scratch.clear();
-        self.scratch.push_str(text);
-        Ok(Text::Unescaped)
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Text<'de>, A::Error> {
-        walk_array(array)?;
-        Ok(Text::Not("an array"))
-    }
-    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Text<'de>, A::Error> {
-        walk_object(object)?;
-        Ok(Text::Not("an object"))
-    }
-}
-
-/// Collects the names of an object's first fields, quoted and shortened; one more than are shown.
+/// Collects the quoted, shortened names of an object's first fields: one more than a hint lists.
 struct FieldNames<'n>(&'n mut Vec<String>);
 
 impl FieldNames<'_> {

@@ -12,8 +12,8 @@
 //! all of them ([`Job::memory`]): a slow writer slows the reader. The output, the account of documents and the choice of the first
 //! failure follow the order of the documents. So neither the number of threads nor the size of chunks or batches changes a byte.
 //!
-//! Which documents are wanted, their parts and their order go by a hash of each document's place ([`Selection`]). Shuffled documents wait, sorted
-//! in runs on the disk, until all are encoded; documents become rows before they are appended.
+//! A hash of each document's place decides if the document is selected, its part and its order ([`Selection`](crate::manifest::Selection)). Shuffled documents wait, sorted in
+//! runs on the disk, until all are encoded; documents become rows before they are appended.
 //!
 //! If one stage fails or panics, all earlier documents are completed, and the other stages stop at their next chunk, batch or read.
 //! A run does not wait for a reader that is blocked in a read (of a pipe, say). The thread of that reader ends when the input
@@ -43,9 +43,9 @@ mod observer;
 mod parts;
 mod readers;
 mod seen;
-mod shuffled;
 mod special;
 mod stages;
+mod write;
 
 #[cfg(test)]
 mod tests;
@@ -54,6 +54,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use thiserror::Error;
@@ -63,23 +64,19 @@ pub use budget::MemoryShares;
 pub use count::{Counted, Counting, Noticed, count};
 pub use observer::{LargeDocument, Observer, Step};
 
-use crate::chat::{Chat, Locate};
+use crate::chat::{Chat, Locate, Loss};
 use crate::engine::{Engine, caught};
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Object, Position};
-use crate::manifest::{
-    self, Documents, ManifestBody, Options, ReadOptions, Selection, SkippedDocument, TokenizerIdentity,
-};
-use crate::output::{
-    InputCounts, InputIdentity, Output, OutputError, OutputErrorKind, OutputOptions, Published, RunIdentity,
-};
-use crate::shown;
+use crate::manifest::{self, Documents, EncodeJob, Manifest, SkippedDocument, TokenizerIdentity};
+use crate::output::{InputCounts, InputIdentity, Output, OutputError, OutputErrorKind, Published, RunIdentity};
+use crate::spec::Texts;
 use crate::tokenizer::Tokenizer;
-use shuffled::Shuffled;
+use crate::{counted, grouped, shown};
 
 use account::Account;
 use special::SpecialIds;
 
-/// What to encode, and how.
+/// The inputs of a run of [`encode`], and its settings.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Job, encode};
@@ -94,7 +91,7 @@ use special::SpecialIds;
 ///
 /// // Texts are in the field `body`, and bad lines are skipped.
 /// let mut job = Job { threads: 2, ..Job::new(vec![corpus]) };
-/// job.reading.field = "body".to_owned();
+/// job.reading.texts.field = vec!["body".to_owned()];
 /// job.reading.on_error = OnError::Skip;
 /// let summary = encode(job, &tokenizer, output, &())?;
 /// assert_eq!((summary.documents.written, summary.documents.skipped), (1, 1));
@@ -104,37 +101,39 @@ use special::SpecialIds;
 pub struct Job {
     /// The inputs to read, in this order.
     pub inputs: Vec<InputFile>,
-    /// How records become documents. Its setting for special tokens only goes into the manifest: the tokenizer was loaded with it.
-    pub reading: ReadOptions,
+    /// The conversion of records to documents. Options of the tokenizer only go into the manifest: the tokenizer was loaded with them. Options of
+    /// the output are not used: the output was made with its own.
+    pub reading: EncodeJob,
     /// Threads that encode, including the calling one; 0 means one for each CPU the process may use. Writing uses one
     /// additional thread, which mostly waits, and reading one for each of the [`readers`](Self::readers).
     pub threads: usize,
-    /// Memory budget in bytes of the documents in flight. It covers the buffers of all batches between reader and output, with 48 bytes
-    /// per record, and the ids of their documents, 4 bytes each. Until the ids are known, one id per byte is assumed. A document that
-    /// exceeds the budget runs alone, unless it is a text, a line or a JSON line that the engine can [cut](Engine::cuts_documents): that is
-    /// read, encoded and written part by part. What the engine needs for a document while it encodes it counts, too
+    /// Memory budget in bytes of the documents in flight. It covers the buffers of all batches between reader and output, with 48 bytes per record,
+    /// and the ids of their documents, 4 bytes each. Until the ids are known, one id per byte is assumed. A document that exceeds the budget waits
+    /// until nothing else is in flight, unless it is a text, a line or a JSON line that the engine can [cut](Engine::cuts_documents): such a
+    /// document is read, encoded and written part by part. The memory that the engine needs while it encodes a document counts, too
     /// ([`Engine::working_bytes`]).
     ///
-    /// If documents are shuffled, one half is for those that wait for their order. A document that waits as a whole, for its order or its rows,
-    /// is not read part by part.
+    /// If documents are shuffled, one half is for the documents that wait for their order. A document that waits as a whole, for its order or its
+    /// rows, is not read part by part.
     ///
-    /// The budget does not cover the tokenizer with what it remembers, nor the buffers of the reader and the output (some MiB), nor what
-    /// each worker needs while it encodes a document. [`MemoryShares`] divides the memory of a whole run.
+    /// The budget does not cover the tokenizer and its cache, the buffers of the reader and the output (some MiB), or the memory that each worker
+    /// needs while it encodes a document. [`MemoryShares`] divides the memory of a whole run.
     pub memory: usize,
-    /// How many inputs are read and decompressed at the same time; 0 means as many as pay, up to one for each thread that encodes. What is
-    /// read before its turn may take a half of the memory. Streams are read when it is their turn.
+    /// Number of inputs that are read and decompressed at the same time; 0 means as many as pay, up to one for each thread that encodes. Data read
+    /// before its turn may take a half of the memory. Streams are read when it is their turn.
     pub readers: usize,
     /// Bytes of consecutive documents that a worker claims at a time.
     pub chunk_bytes: usize,
-    /// If set, a document is the conversation in a JSON line, rendered by a chat template. [`ReadOptions::field`] names its messages.
+    /// If set, a document is the conversation in a JSON line, rendered by a chat template. [`Texts::field`](crate::run::Texts::field) names its
+    /// messages.
     pub chat: Option<Chat>,
-    /// How many bad documents may be skipped; nothing is published beyond this limit. If all documents are bad, the run always fails.
+    /// Limit on the bad documents that may be skipped; nothing is published beyond it. If all documents are bad, the run always fails.
     pub max_skipped: Option<MaxSkipped>,
-    /// Whether the [summary](Summary::trace) tells when each batch was in each stage, which takes some hundred bytes a batch.
+    /// True to record in the [summary](Summary::trace) when each batch was in each stage, which takes some hundred bytes a batch.
     pub trace: bool,
 }
 
-/// How many bad documents a run may skip.
+/// A limit on the bad documents that a run may skip.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{EncodeError, Job, MaxSkipped, encode};
@@ -156,19 +155,19 @@ pub struct Job {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MaxSkipped {
-    /// This number. One more ends the run.
+    /// A number of documents. One more ends the run.
     Documents(u64),
-    /// This percentage of the documents read, without those left out, checked when everything is read.
+    /// A percentage of the documents read, without deselected ones, checked when everything is read.
     Percent(f64),
 }
 
 impl MaxSkipped {
-    /// Whether the account of a whole run exceeds the limit.
+    /// True if the account of a whole run exceeds the limit.
     fn is_exceeded(self, documents: &Documents) -> bool {
         match self {
             Self::Documents(most) => documents.skipped > most,
             Self::Percent(most) => {
-                documents.skipped as f64 * 100.0 > most * (documents.read - documents.left_out) as f64
+                documents.skipped as f64 * 100.0 > most * (documents.read - documents.deselected) as f64
             }
         }
     }
@@ -201,11 +200,12 @@ impl Job {
     /// use windrow_tokenizers::manifest::OnError;
     ///
     /// let job = Job::new(vec![InputFile::stdin(Format::Jsonl)]);
-    /// assert_eq!((job.reading.field.as_str(), job.reading.on_error), ("text", OnError::Fail));
+    /// assert_eq!((job.reading.fields().text, job.reading.on_error), (vec!["text".to_owned()], OnError::Fail));
     /// assert_eq!((job.threads, job.memory), (0, 1 << 30));
     /// ```
     pub fn new(inputs: Vec<InputFile>) -> Self {
-        let reading = ReadOptions { field: "text".to_owned(), special_in_text: true, ..ReadOptions::default() };
+        let texts = Texts { special_in_text: true, ..Texts::default() };
+        let reading = EncodeJob { texts, ..EncodeJob::default() };
         Self {
             inputs,
             reading,
@@ -219,9 +219,9 @@ impl Job {
         }
     }
 
-    /// Small enough that several batches with their ids are in flight within the budget.
+    /// Bytes of a batch, small enough that several batches with their ids are in flight within the budget.
     fn batch_bytes(&self, working_bytes: usize) -> usize {
-        // What the engine needs for one batch is a half of the budget at most.
+        // The engine's memory for one batch is a half of the budget at most.
         let share = (2 * working_bytes).max(32);
         (self.memory / share).clamp(4 << 10, Self::BATCH_BYTES)
     }
@@ -229,9 +229,9 @@ impl Job {
 
 /// The result of a run.
 ///
-/// `documents` always balances: `read = written + skipped + failed + left_out`. If a bad document ended the run, `read` includes it and
-/// `failed` is 1. If the run ended otherwise, `read` is what was written or skipped until then. "Written" means passed to the output; a failed
-/// run publishes nothing.
+/// `documents` always balances: `read = written + skipped + failed + deselected`. If a bad document ended the run, `failed` is 1, and `read` includes
+/// the document. If the run ended otherwise, `read` counts the documents written or skipped until then. "Written" means passed to the output; a
+/// failed run publishes nothing.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Job, encode};
@@ -259,44 +259,46 @@ pub struct Summary {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
-    /// Special tokens that stood in the written documents, as in the [manifest](manifest::Manifest::special_tokens).
+    /// Special tokens in the texts of the written documents, as in the [manifest](manifest::Manifest::special_tokens).
     pub special_tokens: u64,
     /// The inputs, as the manifest lists them; none if the run failed.
     pub inputs: Vec<manifest::InputFile>,
     /// Ids whose mask is 1; `None` without masks.
     pub loss_tokens: Option<u64>,
-    /// Written documents none of whose ids has a mask of 1; `None` without masks.
+    /// Written documents without an id whose mask is 1; `None` without masks.
     pub documents_without_loss: Option<u64>,
-    /// From the first read to the end of the publication.
+    /// Time from the first read to the end of the publication.
     pub elapsed: Duration,
-    /// The part of `elapsed` until the last document was encoded and passed to the output. The rest is syncing and renaming.
+    /// The part of `elapsed` until the last document was encoded and passed to the output. The rest is for syncing and renaming.
     pub encoding: Duration,
-    /// Whether standard input was read as text but begins with a line of JSON.
+    /// True if standard input was read as text but begins with a line of JSON.
     pub stdin_looks_like_json_lines: bool,
     /// Kept fields that no document of this run has: their values are all null.
     pub keep_missing: Vec<String>,
-    /// The number of texts that are git-lfs pointers, which stand in the place of files that were not fetched, and the first of them by name.
+    /// The names of the fields of the first document that lacks a kept field; `a.b` is the field `b` in the object `a`.
+    pub keep_names: Vec<String>,
+    /// The number of texts that are git-lfs pointers, which stand for files that were not fetched, and the first of them by name.
     pub pointers: (u64, String),
     /// The maximum number of bytes in flight, counted as for [`Job::memory`], but with the actual ids instead of the assumed ones.
     pub peak_in_flight: usize,
     /// Number of documents that were [announced](Observer::exceeds) because they take more than [`Job::memory`].
     pub exceeding: u64,
-    /// The number of inputs that were read at the same time, as decided in the end; 0 if reading ended early.
+    /// Number of inputs that were read at the same time, as decided in the end; 0 if reading ended early.
     pub readers: usize,
-    /// What an interrupted run had finished, if this one [resumed](crate::output::OutputOptions::resume) it.
+    /// The progress of an interrupted run, if this run [resumed](crate::output::OutputOptions::resume) it.
     pub resumed: Option<Resumed>,
-    /// Number of finished shards that were kept although the run failed: the next run can resume behind them.
+    /// Number of finished shards that were kept although the run failed: the next run can resume after them.
     pub kept_shards: usize,
-    /// Whether the run ended with the document that reached its [limit](crate::manifest::Selection::limit): what follows was not read.
+    /// True if the run ended with the document that reached its [limit](crate::manifest::Selection::limit): later documents were not read.
     pub is_limited: bool,
     /// The published files; `None` if the run failed.
     pub published: Option<Published>,
-    /// When each batch was read, encoded, written and synced, with [`Job::trace`]. A batch is read in the time in which the next one is
-    /// awaited: with several readers, the first of them may have read it before.
+    /// The times at which each batch was read, encoded, written and synced, with [`Job::trace`]. A batch is read in the time in which the next one
+    /// is awaited: with several readers, the first of them may have read it before.
     pub trace: Option<Trace>,
 }
 
-/// What an interrupted run had finished.
+/// The progress of an interrupted run.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Job, encode};
@@ -334,7 +336,7 @@ pub struct Resumed {
     pub stored: u64,
 }
 
-/// Why a run ended early.
+/// The reason why a run ended early.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{EncodeError, Job, encode};
@@ -360,14 +362,14 @@ pub enum EncodeError {
     #[error(transparent)]
     Input(#[from] InputError),
     /// The first bad document, with [`OnError::Fail`](crate::manifest::OnError::Fail).
-    #[error("{}", .0.message("repair it, or leave out bad documents with --on-error skip (OUT.skipped.jsonl lists them)"))]
-    Document(SkippedDocument),
+    #[error("{}", .0.message("repair it, or skip bad documents with --on-error skip (OUT.skipped.jsonl lists them)"))]
+    Document(Box<SkippedDocument>),
     /// More documents were bad than [`Job::max_skipped`] allows.
     #[error(
         "{} of {} documents are bad, more than --max-skipped {most} allows; {}: {}\n\
          hint: repair them, check --field and --input-format, or allow more; nothing was published",
-        documents.skipped + documents.failed,
-        documents.read,
+        grouped(documents.skipped + documents.failed),
+        grouped(documents.read),
         if documents.failed > 0 { "the last" } else { "the first" },
         Place(bad)
     )]
@@ -376,26 +378,26 @@ pub enum EncodeError {
         documents: Documents,
         /// The limit.
         most: MaxSkipped,
-        /// For a limit in documents, the one that exceeded it; otherwise the first one skipped.
+        /// For a limit in documents, the document that exceeded it; otherwise the first skipped document.
         bad: Box<SkippedDocument>,
     },
     /// All documents were bad and were skipped.
     #[error(
         "{}; the first: {}\nhint: check --field and --input-format; nothing was published",
-        if *read == 1 { "the only document is bad".to_owned() } else { format!("all {read} documents are bad") },
+        if *read == 1 { "the only document is bad".to_owned() } else { format!("all {} are bad", counted(*read, "document")) },
         Place(first)
     )]
     AllSkipped {
-        /// Number of documents read, without those left out.
+        /// Number of documents read, without deselected ones.
         read: u64,
-        /// The first of them.
-        first: SkippedDocument,
+        /// The first bad document.
+        first: Box<SkippedDocument>,
     },
-    /// Masks were asked for, and no document has an id whose mask is 1.
+    /// Masks were requested, and no document has an id whose mask is 1.
     #[error(
-        "no id has loss, in {documents} good document{}\n\
+        "no id has loss, in {}\n\
          hint: --loss assistant counts messages whose role is assistant: check the roles; nothing was published",
-        if *documents == 1 { "" } else { "s" }
+        counted(*documents, "good document")
     )]
     NoLoss {
         /// Number of good documents.
@@ -404,7 +406,7 @@ pub enum EncodeError {
     /// The engine could not allocate memory for a document. This ends the run even with
     /// [`OnError::Skip`](crate::manifest::OnError::Skip): the machine has failed, not the document.
     #[error("{}", Place(.0))]
-    NoMemory(SkippedDocument),
+    NoMemory(Box<SkippedDocument>),
     /// The output could not be written or published.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -417,7 +419,7 @@ pub enum EncodeError {
         shown(message)
     )]
     Panicked {
-        /// What the stage was doing.
+        /// The work of the stage.
         stage: &'static str,
         /// The message of the panic.
         message: String,
@@ -428,7 +430,7 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    /// Whether the same run can succeed at another time. A bad document stays bad, until the input or the options change.
+    /// True if the same run can succeed at another time. A bad document stays bad, until the input or the options change.
     fn may_be_gone_next_time(&self) -> bool {
         match self {
             Self::Document(_) | Self::TooManySkipped { .. } | Self::AllSkipped { .. } | Self::NoLoss { .. } => false,
@@ -549,7 +551,7 @@ pub fn encode(
 /// ```
 ///
 /// # Errors
-/// Those of [`encode`]. An engine alone finds no masks, so a job with masks is refused.
+/// The errors of [`encode`]. An engine without its tokenizer finds no masks, so a job with masks is refused.
 pub fn encode_with(
     job: Job,
     engine: &dyn Engine,
@@ -566,83 +568,73 @@ fn encode_by(
     locate: Option<&dyn Locate>,
     (special_ids, added): (Vec<u32>, String),
     identity: TokenizerIdentity,
-    output: Output,
+    mut output: Output,
     observer: &dyn Observer,
 ) -> Result<Summary, Box<RunError>> {
-    job.reading.chat = job.chat.as_ref().map(Chat::identity);
+    let vocabulary = &mut job.reading.vocabulary;
+    (vocabulary.model, vocabulary.tokenizer) = (None, Some(identity.name.clone()));
+    let chat = job.chat.as_ref().map(Chat::identity);
+    job.reading.loss = job.chat.as_ref().map(|chat| if chat.has_mask() { Loss::Assistant } else { Loss::All });
+    let template = chat.as_ref().map(|chat| PathBuf::from(&chat.template));
+    job.reading.chat = template.map(|template| job.reading.chat.take().unwrap_or(template));
     let has_mask = job.chat.as_ref().is_some_and(Chat::has_mask);
-    if has_mask != output.loss_tokens().is_some() || (has_mask && locate.is_none()) {
-        let message = "masks need a job with a chat template and a loss, an output with masks, and a tokenizer";
-        let error = OutputError::new(OutputErrorKind::Usage, message).into();
-        return Err(Box::new(RunError { error, summary: Summary::default() }));
-    }
+    let failed = |error: OutputError, summary| Box::new(RunError { error: error.into(), summary });
+    check_output(&job, locate.is_some(), &output).map_err(|error| failed(error, Summary::default()))?;
     let begin = Instant::now();
-    let mut output = output;
-    if let Err(error) = check_selection(&job.reading.selection, output.options()) {
-        return Err(Box::new(RunError { error: error.into(), summary: Summary::default() }));
-    }
     let framed = [output.options().prepend_bos, output.options().append_eos].iter().flatten().count() as u64;
     // A template writes special tokens into each text.
     let special_ids = if job.chat.is_some() { Vec::new() } else { special_ids };
-    let special = SpecialIds::new(special_ids, job.reading.add_special_tokens, engine).framed(framed);
+    let special = SpecialIds::new(special_ids, job.reading.add_special_tokens, framed, engine);
     let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
     let run_identity = |options| {
         let inputs = job.inputs.iter().map(input_identity).collect();
-        RunIdentity::new(engine_identity(engine), identity.clone(), probe(engine, &added), options, inputs)
+        RunIdentity {
+            chat: chat.clone(),
+            ..RunIdentity::new(engine_identity(engine), identity.clone(), probe(engine, &added), options, inputs)
+        }
     };
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let has_shards = output.has_shards();
     output.name_tokenizer(&identity.name);
-    let start = match begin_output(&mut output, &job, &run_identity) {
-        Ok(start) => start,
-        Err(error) => {
-            let summary = Summary { kept_shards: output.kept_shards(), ..Summary::default() };
-            return Err(Box::new(RunError { error: error.into(), summary }));
-        }
-    };
+    let start = begin_output(&mut output, &job, &run_identity)
+        .map_err(|error| failed(error, Summary { kept_shards: output.kept_shards(), ..Summary::default() }))?;
     let resumed = start.as_ref().map(|(continuation, account)| Resumed {
         shards: output.kept_shards(),
         documents: account.documents.read,
         text_bytes: account.text_bytes,
         stored: continuation.reports.iter().map(|report| report.bytes).sum(),
     });
-    let start = has_shards.then(|| {
-        let (continuation, account) = start.unwrap_or_default();
-        stages::Start { continuation, account }
-    });
-    let mut run = if job.reading.selection.shuffle.is_some() {
-        // A half of the memory is for the documents that wait for their order; while runs are merged, all of it.
-        let sink = Shuffled::new(output, job.memory / 4, job.reading.keep.len());
-        let job = Job { memory: job.memory / 2, ..job };
-        Shuffled::finish(stages::run(job, engine, &special, locate, sink, observer, start))
-    } else {
-        stages::run(job, engine, &special, locate, output, observer, start)
+    let start = has_shards.then(|| start.unwrap_or_default());
+    let job = match job.reading.selection.shuffle {
+        Some(_) => {
+            // A half of the memory is for the documents that wait for their order; while runs are merged, all of it.
+            output.shuffle(job.memory / 4);
+            Job { memory: job.memory / 2, ..job }
+        }
+        None => job,
     };
+    let mut run = stages::run(job, engine, &special, locate, output, observer, start);
+    if let (Ok(_), Some(output)) = (&run.end, &mut run.output)
+        && let Err(error) = output.write_waiting()
+    {
+        run.end = Err(error.into());
+    }
     let encoding = begin.elapsed();
     let mut summary = Summary {
         documents: run.account.documents,
         text_bytes: run.account.text_bytes,
-        tokens: run.sink.as_ref().map_or(0, Output::tokens),
+        tokens: run.output.as_ref().map_or(0, Output::tokens),
         special_tokens: run.account.special_tokens,
-        inputs: Vec::new(),
-        loss_tokens: run.sink.as_ref().and_then(Output::loss_tokens),
+        loss_tokens: run.output.as_ref().and_then(Output::loss_tokens),
         documents_without_loss: has_mask.then_some(run.account.without_loss),
         elapsed: encoding,
         encoding,
-        stdin_looks_like_json_lines: run.findings.json_lines,
-        keep_missing: run.findings.keep_missing,
-        pointers: run.findings.pointers,
-        peak_in_flight: run.peak,
-        exceeding: run.exceeding,
-        readers: run.readers,
         resumed,
-        kept_shards: 0,
         is_limited: run.ended_at.is_some(),
-        published: None,
-        trace: run.trace,
+        ..run.summary
     };
-    let staging = run.sink.as_ref().map(Output::handle);
-    let published = match (run.end, run.sink) {
+    let staging = run.output.as_ref().map(Output::handle);
+    let published = match (run.end, run.output) {
         (Ok(reports), Some(mut output)) => {
             // Counted by the reader, so that the output compares two independent accounts.
             let partial = run.ended_at.as_ref().and_then(|end| Some((end.file as usize, end.last.as_ref()?)));
@@ -657,19 +649,21 @@ fn encode_by(
                 }
                 None => {
                     let end = run.ended_at.unwrap_or(Position { file: files as u32, last: None });
-                    let ended = output.end_shards(Some((run.account.checkpoint(end), &reports)));
+                    let ended = output.end_shards(run.account.checkpoint(end), &reports);
                     let counts = (0..).map(|input| run.account.of_input(input));
                     let inputs: Vec<_> = reports.into_iter().zip(counts).map(listed).chain(partial).collect();
                     summary.inputs.clone_from(&inputs);
-                    let body = ManifestBody {
+                    let body = Manifest {
                         engine: engine_identity(engine),
                         tokenizer: identity,
-                        reading,
+                        chat,
+                        options: reading,
                         inputs,
                         documents: summary.documents,
                         text_bytes: summary.text_bytes,
                         special_tokens: summary.special_tokens,
                         documents_without_loss: summary.documents_without_loss,
+                        ..Manifest::default()
                     };
                     ended.and_then(|()| output.publish(body)).map_err(EncodeError::Output)
                 }
@@ -702,15 +696,21 @@ fn panics_in<T>(stage: &'static str, body: impl FnOnce() -> T) -> Result<T, Enco
     caught(body).map_err(|message| EncodeError::Panicked { stage, message })
 }
 
-/// Refuses an output that does not match the selection of documents.
-fn check_selection(selection: &Selection, output: &OutputOptions) -> Result<(), OutputError> {
+/// Refuses an output that does not match the job: its masks, or its selection of documents.
+fn check_output(job: &Job, has_tokenizer: bool, output: &Output) -> Result<(), OutputError> {
+    let has_mask = job.chat.as_ref().is_some_and(Chat::has_mask);
+    if has_mask != output.loss_tokens().is_some() || (has_mask && !has_tokenizer) {
+        let message = "masks need a job with a chat template and a loss, an output with masks, and a tokenizer";
+        return Err(OutputError::new(OutputErrorKind::Usage, message));
+    }
+    let (selection, output) = (&job.reading.selection, output.options());
     let usage = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
     if !selection.split.iter().map(|part| &part.name).eq(&output.parts) {
         return usage("the parts of the output are not those of the selection", "give both the same names");
     }
     if selection.shuffle.is_some() && output.resume {
         let message = "a shuffled output cannot resume: its first shard is complete only when everything is encoded";
-        return usage(message, "leave out --resume, or --shuffle");
+        return usage(message, "omit --resume, or --shuffle");
     }
     Ok(())
 }
@@ -719,7 +719,7 @@ fn check_selection(selection: &Selection, output: &OutputOptions) -> Result<(), 
 fn begin_output(
     output: &mut Output,
     job: &Job,
-    identity: &dyn Fn(Options) -> RunIdentity,
+    identity: &dyn Fn(EncodeJob) -> RunIdentity,
 ) -> Result<Option<(Continuation, Account)>, OutputError> {
     let begun = output.begin(identity, job.reading.clone())?;
     let Some((continuation, checkpoint)) = begun else {
@@ -755,13 +755,13 @@ fn unfit(summary: &Summary, most: Option<MaxSkipped>, first: Option<SkippedDocum
     }
     let first = first?;
     if documents.written == 0 {
-        return Some(EncodeError::AllSkipped { read: documents.skipped, first });
+        return Some(EncodeError::AllSkipped { read: documents.skipped, first: Box::new(first) });
     }
     let most = most.filter(|most| most.is_exceeded(documents))?;
     Some(EncodeError::TooManySkipped { documents: *documents, most, bad: Box::new(first) })
 }
 
-/// A hash of the ids of a text of many kinds, and of the added tokens. A run goes on behind the shards of another one only with equal ids.
+/// A hash of the ids of a text of many kinds, and of the added tokens. A run continues after the shards of another run only if the ids are equal.
 fn probe(engine: &dyn Engine, added: &str) -> String {
     const TEXT: &str = "The year's 1st 2,048 TESTS -- don't\u{a0}stop:\tx += f(y)[i];\r\n\n  caf\u{e9} cafe\u{301} \u{130}\u{df}\u{fb01} \
         \u{4e2d}\u{6587}\u{3002} \u{43c}\u{438}\u{440} \u{5e9}\u{5dc} \u{928}\u{92e} \u{1f468}\u{200d}\u{1f469} unusuallylongwordwithoutspaces   ";

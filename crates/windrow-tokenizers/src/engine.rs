@@ -3,20 +3,21 @@
 //! An [`Engine`] is a tokenizer ready to encode, shared by all workers. An [`Encoder`] belongs to one worker. It owns scratch
 //! memory that is reused from document to document, so a warm encoder only allocates space for the ids. There are three engines:
 //! `windrow-bpe` for byte-level BPE that its gate admits, `tokenizers` 1.0 for the rest, and the released `tokenizers` 0.23 for the few
-//! `tokenizer.json` files that 1.0 refuses or reads differently. None starts threads; [`Engine::encode_batch`] uses those of the pool.
+//! `tokenizer.json` files that 1.0 refuses or reads differently. None starts threads; [`Engine::encode_batch`] uses the threads of the pool.
 //!
-//! All give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. The `tokenizer.json` alone
+//! All give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. Only the `tokenizer.json`
 //! decides which engine runs, never a document.
 //!
 //! An engine whose allocation fails would end the process. So before a large text, windrow checks that the memory is available; if it
 //! is not, the result is [`EngineError::NoMemory`].
 
-use std::any::Any;
 use std::hint::black_box;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 use thiserror::Error;
+use tk_encode::utils::byte_level::char_to_byte;
 use windrow::prelude::*;
 pub use windrow_bpe::{Ragged, UnknownId, instruction_sets};
 
@@ -35,9 +36,10 @@ mod unicode;
 
 pub(crate) use bpe::Bpe;
 pub(crate) use early::Early;
+pub(crate) use node::kind;
 pub(crate) use pipeline::{Pipeline, WORD};
 pub(crate) use ranks::Ranks;
-pub(crate) use released::Released;
+pub(crate) use released::{Released, bytes_of, encoding};
 
 /// A tokenizer ready to encode, shared by all workers.
 ///
@@ -69,7 +71,7 @@ pub(crate) use released::Released;
 /// # Ok::<(), windrow_tokenizers::engine::BatchError>(())
 /// ```
 pub trait Engine: Send + Sync {
-    /// Name and version of the library behind it, such as `tokenizers 1.0.0-rc.3`.
+    /// Name and version of the library that encodes, such as `tokenizers 1.0.0-rc.3`.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
@@ -113,21 +115,7 @@ pub trait Engine: Send + Sync {
     /// ```
     fn token_to_id(&self, token: &str) -> Option<u32>;
 
-    /// Whether all threads share a single long document in [`encode_batch`](Self::encode_batch).
-    ///
-    /// ```
-    /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
-    ///
-    /// assert!(Tokenizer::load("gpt2", &LoadOptions::default())?.engine().divides_documents());
-    /// let options = LoadOptions { engine: EngineChoice::Tokenizers, ..LoadOptions::default() };
-    /// assert!(!Tokenizer::load("gpt2", &options)?.engine().divides_documents());
-    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
-    /// ```
-    fn divides_documents(&self) -> bool {
-        false
-    }
-
-    /// About how many bytes of memory an encoder takes for each byte of a long document, until it has the ids.
+    /// Approximate bytes of memory that an encoder takes for each byte of a long document, until it has the ids.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
@@ -141,7 +129,7 @@ pub trait Engine: Send + Sync {
         0
     }
 
-    /// Whether a document can be encoded in parts: see [`last_cut`](Self::last_cut).
+    /// True if a document can be encoded in parts: see [`last_cut`](Self::last_cut).
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
@@ -155,8 +143,8 @@ pub trait Engine: Send + Sync {
         false
     }
 
-    /// The last place found from `from` on in a part of a document where it can be cut: the ids of what is before and of what is behind it,
-    /// encoded by themselves, are those of the document. `part` begins at the beginning or at another cut, and need not be UTF-8.
+    /// The last place at or after `from` at which a part of a document can be cut: the ids of the text before it and of the text after it,
+    /// encoded separately, are those of the document. `part` begins at the start of the document or at another cut, and need not be UTF-8.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -164,8 +152,8 @@ pub trait Engine: Send + Sync {
     /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// let text = "one two three four five six";
     /// let cut = tokenizer.engine().last_cut(text.as_bytes(), 0).expect("it has several words");
-    /// let (before, behind) = text.split_at(cut);
-    /// let parts = tokenizer.encode_batch_ids(&[before, behind])?;
+    /// let (before, after) = text.split_at(cut);
+    /// let parts = tokenizer.encode_batch_ids(&[before, after])?;
     /// assert_eq!(parts.values, tokenizer.encode_batch_ids(&[text])?.values);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -174,7 +162,7 @@ pub trait Engine: Send + Sync {
         None
     }
 
-    /// Replaces `batch` by the ids of all `texts`, by the threads of the current pool.
+    /// Replaces `batch` with the ids of all `texts`, computed by the threads of the current pool.
     ///
     /// ```
     /// use windrow_tokenizers::engine::Ragged;
@@ -188,14 +176,14 @@ pub trait Engine: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// The first text, in order, that has no ids. `batch` is then empty.
+    /// The error of the first text, in order, that has no ids. `batch` is then empty.
     fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
         batch.clear();
         self.append_batch_while(texts, batch, &|| true).map(drop)
     }
 
-    /// Adds the ids of all `texts` behind those of `batch`, as long as `goes_on` returns true, which each thread calls again and again. Returns
-    /// whether it has encoded all texts; `batch` is empty otherwise.
+    /// Adds the ids of all `texts` after those of `batch`, as long as `goes_on` returns true, which each thread calls repeatedly. Returns
+    /// true if all texts were encoded; `batch` is empty otherwise.
     ///
     /// ```
     /// use windrow_tokenizers::engine::Ragged;
@@ -212,7 +200,7 @@ pub trait Engine: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// The first of these texts, in order, that has no ids. `batch` is then empty.
+    /// The error of the first of these texts, in order, that has no ids. `batch` is then empty.
     fn append_batch_while(
         &self,
         texts: &[&str],
@@ -234,7 +222,7 @@ fn append_each<E: Engine + ?Sized>(
     if offsets.is_empty() {
         offsets.push(0);
     }
-    // After a stop, the texts that are left have no ids.
+    // After a stop, the remaining texts have no ids.
     let encoded = texts.par_iter().weigh(|text| text.len()).map_init(
         || engine.encoder(),
         |encoder, text| {
@@ -259,7 +247,7 @@ fn append_each<E: Engine + ?Sized>(
     Ok(true)
 }
 
-/// Why a batch has no ids.
+/// The reason why a batch has no results.
 ///
 /// ```
 /// use windrow_tokenizers::engine::EngineError;
@@ -275,12 +263,12 @@ fn append_each<E: Engine + ?Sized>(
 /// ```
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("document {document}: {error}")]
-pub struct BatchError {
-    /// The number of the first document without ids, from 0.
+pub struct BatchError<E = EngineError> {
+    /// The number of the first document without a result, from 0.
     pub document: usize,
-    /// Why it has none.
+    /// The reason why the document has no result.
     #[source]
-    pub error: EngineError,
+    pub error: E,
 }
 
 /// The encoder of one worker. A document's ids do not depend on earlier documents.
@@ -310,11 +298,11 @@ pub trait Encoder: Send {
     /// ```
     ///
     /// # Errors
-    /// If the engine refuses the text, gives up on it or panics. `ids` is then unchanged, and the encoder can continue with the next
+    /// The engine refuses the text, gives up on it or panics. `ids` is then unchanged, and the encoder can continue with the next
     /// document.
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError>;
 
-    /// Appends the ids of `texts` to `ids`, and to `ends` the length of `ids` behind each text.
+    /// Appends the ids of `texts` to `ids`, and to `ends` the length of `ids` after each text.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -327,7 +315,7 @@ pub trait Encoder: Send {
     /// ```
     ///
     /// # Errors
-    /// The first text, in order, that has no ids. `ids` and `ends` are then unchanged, and the encoder can continue.
+    /// The error of the first text, in order, that has no ids. `ids` and `ends` are then unchanged, and the encoder can continue.
     fn encode_all(&mut self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), BatchError> {
         let before = (ids.len(), ends.len());
         for (document, text) in texts.iter().enumerate() {
@@ -342,7 +330,7 @@ pub trait Encoder: Send {
     }
 }
 
-/// Why a document has no ids.
+/// The reason why a document has no ids.
 ///
 /// ```
 /// use windrow_tokenizers::engine::EngineError;
@@ -406,11 +394,11 @@ pub enum EngineError {
 pub struct Encoded {
     /// The ids.
     pub ids: Vec<u32>,
-    /// The bytes of the text that each id stands for; `0..0` for the ids that a template puts around the text.
+    /// The range of bytes of the text for each id; `0..0` for the ids that a template puts around the text.
     pub offsets: Vec<Range<usize>>,
 }
 
-/// Why ids have no text.
+/// The reason why ids have no text.
 ///
 /// ```
 /// use windrow_tokenizers::engine::{DecodeError, UnknownId};
@@ -427,7 +415,7 @@ pub enum DecodeError {
     /// No token has this id.
     #[error("{0} (hint: decode with the vocabulary that made the ids)")]
     UnknownId(UnknownId),
-    /// The library behind the engine cannot decode.
+    /// The library of the engine cannot decode.
     #[error("{engine} cannot decode: {}", shown(reason))]
     Refused {
         /// Name and version of the library.
@@ -435,17 +423,25 @@ pub enum DecodeError {
         /// The error message of the library.
         reason: String,
     },
-    /// The system gives no memory for the text.
+    /// In a stream: more ids change the text of earlier ones.
+    #[error("decodes to {text:?}, not to more text after {known:?}")]
+    NotFurther {
+        /// The text with the new ids.
+        text: String,
+        /// The earlier text.
+        known: String,
+    },
+    /// There is no memory for the text.
     #[error("no memory for the text of {ids} ids, about {bytes} bytes (hint: decode fewer at a time)")]
     NoMemory {
         /// The number of ids.
         ids: usize,
-        /// The bytes that were missing, roughly.
+        /// The approximate number of bytes that were missing.
         bytes: usize,
     },
 }
 
-/// Why a batch of ids has no texts.
+/// The reason why a batch of ids has no texts.
 ///
 /// ```
 /// use windrow_tokenizers::engine::DecodeError;
@@ -457,15 +453,7 @@ pub enum DecodeError {
 /// assert!(matches!(error.error, DecodeError::UnknownId(unknown) if unknown.id == 60_000));
 /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
 /// ```
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("document {document}: {error}")]
-pub struct DecodeBatchError {
-    /// The number of the first document without a text, from 0.
-    pub document: usize,
-    /// Why it has none.
-    #[source]
-    pub error: DecodeError,
-}
+pub type DecodeBatchError = BatchError<DecodeError>;
 
 impl EngineError {
     pub(crate) fn refused(engine: &str, reason: impl ToString) -> Self {
@@ -477,20 +465,27 @@ impl EngineError {
     }
 }
 
-/// Memory that is taken without a check. A check is two calls of the system, and each small allocation may fail as well.
+/// Memory that is taken without a check. A check takes two system calls, and each small allocation may fail as well.
 const UNCHECKED: usize = 1 << 20;
 
 /// Memory that large texts leave to the small allocations of all threads, each of which would end the process if it failed.
 const HEADROOM: usize = 4 << 20;
 
-/// Whether this much memory is available now. A failed allocation in a library ends the process, so windrow checks before the library
-/// allocates. Another thread may take the memory in between.
+/// [`has_headroom_and`] for more than a few bytes.
 pub(crate) fn has_memory(bytes: usize) -> bool {
     bytes <= UNCHECKED || has_headroom_and(bytes)
 }
 
-/// [`has_memory`], also for a few bytes.
-pub(crate) fn has_headroom_and(bytes: usize) -> bool {
+/// True if this much memory is available now, and some more for small allocations: one that fails in a library ends the process. Another thread
+/// may take the memory in between.
+///
+/// ```
+/// use windrow_tokenizers::engine::has_headroom_and;
+///
+/// assert!(has_headroom_and(1 << 20));
+/// assert!(!has_headroom_and(usize::MAX));
+/// ```
+pub fn has_headroom_and(bytes: usize) -> bool {
     let mut trial = Vec::<u8>::new();
     let reserved = trial.try_reserve_exact(bytes.saturating_add(HEADROOM));
     // Prevents the compiler from optimizing the allocation away.
@@ -498,21 +493,54 @@ pub(crate) fn has_headroom_and(bytes: usize) -> bool {
     reserved.is_ok()
 }
 
-/// Runs code of an engine and turns a panic into its message. The caller must then drop whatever `run` was changing.
+/// The result of `run`, or the message of its panic. The caller must then drop whatever `run` was changing.
 ///
-/// The panic hook still prints: a library must not replace it, and the known hostile files are refused before.
-pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| message(payload.as_ref()))
+/// The panic hook still prints: a library must not replace it, and the known hostile files are refused earlier.
+///
+/// ```
+/// use windrow_tokenizers::engine::caught;
+///
+/// assert_eq!(caught(|| 1), Ok(1));
+/// assert_eq!(caught(|| panic!("no")), Err::<(), _>("no".to_owned()));
+/// ```
+///
+/// # Errors
+/// `run` panics.
+pub fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| payload.downcast_ref().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
+    })
 }
 
-fn message(payload: &(dyn Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = payload.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "a panic without a message".to_owned()
+/// The value of `cell`, made by `make` at first use.
+///
+/// It is made before the cell is taken: in a process that is forked meanwhile, a cell that another thread had taken would never be filled, and
+/// each reader would wait for it. Two threads may make it; one result is kept.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use std::sync::OnceLock;
+/// use windrow_tokenizers::engine::late;
+///
+/// let cell = OnceLock::new();
+/// assert_eq!(late(&cell, || Err("no")), Err("no"));
+/// assert_eq!(late(&cell, || Ok::<_, Infallible>(1)), Ok(&1));
+/// assert_eq!(late(&cell, || Ok::<_, Infallible>(2)), Ok(&1));
+/// ```
+///
+/// # Errors
+/// The error of `make`, which is not kept.
+pub fn late<T, E>(cell: &OnceLock<T>, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+    match cell.get() {
+        Some(value) => Ok(value),
+        None => make().map(|value| cell.get_or_init(|| value)),
     }
+}
+
+/// The bytes of a token in the byte-level alphabet.
+pub(crate) fn byte_level(token: &str) -> Option<Vec<u8>> {
+    token.chars().map(char_to_byte).collect()
 }
 
 #[cfg(test)]

@@ -6,21 +6,28 @@ use std::thread;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokenizers_023::models::wordlevel::WordLevel;
+/// A tokenizer of Hugging Face's library itself, and its errors.
+pub use tokenizers_023::{AddedToken, Error as LibraryError, Tokenizer as LibraryTokenizer};
 use tokenizers_023::{
-    DecoderWrapper, EncodeInput, Encoding, InputSequence, NormalizerWrapper, PaddingParams, PostProcessor,
-    PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl, TruncationParams, truncate_encodings,
+    DecoderWrapper, NormalizerWrapper, PostProcessor, PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl,
+    truncate_encodings,
+};
+/// Inputs, results and settings of whole encodings.
+pub use tokenizers_023::{
+    EncodeInput, Encoding, InputSequence, PaddingDirection, PaddingParams, PaddingStrategy, TruncationDirection,
+    TruncationParams, TruncationStrategy,
 };
 use windrow::prelude::*;
 
-use crate::batch_encode::{bytes_of, pad};
-use crate::engine::{BatchError, EngineError, Released, caught};
-use crate::tokenizer::{Late, LoadError, LoadOptions, Tokenizer, file_of, released_without_processor};
+use crate::batch_encode::pad;
+use crate::engine::{BatchError, EngineError, Released, bytes_of, caught, encoding, late};
+use crate::tokenizer::{LoadError, LoadOptions, Reference, Tokenizer, file_of};
 
-/// A tokenizer that makes whole encodings: with tokens, offsets in characters, words and masks, of single texts, pairs and lists of words, truncated
-/// and padded.
+/// A tokenizer that makes whole encodings: with tokens, offsets in characters, words and masks, of single texts, pairs and lists of words,
+/// truncated and padded.
 ///
-/// They are those of Hugging Face's `tokenizers` 0.23.3. Where windrow's own engine encodes ([`Tokenizer::delegated`] tells), all of them follow from the
-/// ids and the text; the library itself encodes the rest: other tokenizers, and words that are given as such.
+/// The encodings are those of Hugging Face's `tokenizers` 0.23.3. If windrow's own engine encodes ([`Tokenizer::delegated`] is `None`), they follow
+/// from the ids and the text; the library itself encodes the rest: other tokenizers, and words that are given as such.
 ///
 /// ```
 /// use windrow_tokenizers::full::FullTokenizer;
@@ -33,31 +40,25 @@ use crate::tokenizer::{Late, LoadError, LoadOptions, Tokenizer, file_of, release
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FullTokenizer {
-    /// It adds no special tokens around texts.
+    /// The tokenizer, which adds no special tokens around texts.
     tokenizer: Tokenizer,
     post_processing: PostProcessing,
+    /// The library with the same file without its post-processor.
     reference: Option<Reference>,
-    /// The rank file of a vocabulary of tiktoken that comes from one.
+    /// The rank file, if a vocabulary of tiktoken was loaded from one.
     ranks: Option<Box<[u8]>>,
-    /// What goes around a text without and with special tokens, from when it is first asked for.
+    /// The ids around a text without and with special tokens, computed at first use.
     around: [OnceLock<Arc<Encoding>>; 2],
 }
 
-/// The library with the same file without its post-processor, when it is first needed.
-struct Reference {
-    json: Box<str>,
-    options: LoadOptions,
-    released: Late,
-}
-
-/// What happens to the encodings of one or two texts: they are truncated, special tokens are put around them, and they are padded.
+/// The post-processing of the encodings of one or two texts: they are truncated, special tokens are put around them, and they are padded.
 ///
-/// It is a value: to change it changes no other call.
+/// The post-processing is a value: a change to it changes no other call.
 ///
 /// ```
 /// use windrow_tokenizers::full::FullTokenizer;
 /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-/// use windrow_tokenizers::tokenizers_023::TruncationParams;
+/// use windrow_tokenizers::full::TruncationParams;
 ///
 /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
 /// let mut short = full.post_processing().clone();
@@ -68,21 +69,21 @@ struct Reference {
 /// ```
 #[derive(Clone, Debug)]
 pub struct PostProcessing {
-    /// A tokenizer of the library that has nothing else.
+    /// A tokenizer of the library with only a post-processor.
     library: TokenizerImpl<WordLevel, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>,
     truncation: Option<TruncationParams>,
     padding: Option<PaddingParams>,
-    /// Why it cannot be applied.
+    /// The reason why the post-processor cannot be applied.
     unreadable: Option<String>,
 }
 
 impl PostProcessing {
-    /// Nothing.
+    /// No post-processing.
     fn none() -> Self {
         Self { library: TokenizerImpl::new(WordLevel::default()), truncation: None, padding: None, unreadable: None }
     }
 
-    /// That of a `tokenizer.json`, with its truncation and padding.
+    /// The post-processing of a `tokenizer.json`, with its truncation and padding.
     fn of_file(json: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Settings<'a> {
@@ -96,7 +97,7 @@ impl PostProcessing {
         if let Some(processor) = settings.post_processor {
             match caught(|| serde_json::from_str::<Option<PostProcessorWrapper>>(processor.get()))? {
                 Ok(processor) => drop(this.library.with_post_processor(processor)),
-                // A file of version 2.0 has others. Its ids can be encoded all the same.
+                // A file of version 2.0 has other processors. Its ids can be encoded all the same.
                 Err(error) => this.unreadable = Some(format!("post_processor: {error}")),
             }
         }
@@ -105,7 +106,7 @@ impl PostProcessing {
         Ok(this)
     }
 
-    /// How texts are truncated; `None` if they are not.
+    /// The truncation of texts; `None` if they are not truncated.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -121,12 +122,12 @@ impl PostProcessing {
         self.truncation.as_ref()
     }
 
-    /// Changes how texts are truncated.
+    /// Changes the truncation of texts.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    /// use windrow_tokenizers::tokenizers_023::TruncationParams;
+    /// use windrow_tokenizers::full::TruncationParams;
     ///
     /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
     /// let mut post_processing = full.post_processing().clone();
@@ -154,12 +155,12 @@ impl PostProcessing {
         Ok(())
     }
 
-    /// How encodings are padded; `None` if they are not.
+    /// The padding of encodings; `None` if they are not padded.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    /// use windrow_tokenizers::tokenizers_023::PaddingParams;
+    /// use windrow_tokenizers::full::PaddingParams;
     ///
     /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
     /// let mut post_processing = full.post_processing().clone();
@@ -172,12 +173,12 @@ impl PostProcessing {
         self.padding.as_ref()
     }
 
-    /// Changes how encodings are padded.
+    /// Changes the padding of encodings.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    /// use windrow_tokenizers::tokenizers_023::{PaddingParams, PaddingStrategy};
+    /// use windrow_tokenizers::full::{PaddingParams, PaddingStrategy};
     ///
     /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
     /// let mut padded = full.post_processing().clone();
@@ -191,7 +192,7 @@ impl PostProcessing {
         self.padding = padding;
     }
 
-    /// How many special tokens are put around a text, or around the two of a pair.
+    /// The number of special tokens around a text, or around the two of a pair.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -207,7 +208,7 @@ impl PostProcessing {
         self.library.get_post_processor().map_or(0, |processor| processor.added_tokens(is_pair))
     }
 
-    /// Truncates and surrounds.
+    /// Truncates encodings and adds special tokens.
     fn apply(
         &self,
         first: Encoding,
@@ -218,8 +219,8 @@ impl PostProcessing {
         if let Some(reason) = &self.unreadable {
             return Err(refused(reason.clone()));
         }
+        let special = if add_special_tokens { self.special_tokens(second.is_some()) } else { 0 };
         if let Some(truncation) = self.truncation().filter(|params| params.max_length > 0) {
-            let special = if add_special_tokens { self.special_tokens(second.is_some()) } else { 0 };
             let (most, stride) = (truncation.max_length, truncation.stride);
             if most < special || (stride > 0 && most - special <= stride) {
                 let reason =
@@ -227,12 +228,11 @@ impl PostProcessing {
                 return Err(refused(format!("truncation: {reason}")));
             }
         }
-        let added = if add_special_tokens { self.special_tokens(second.is_some()) } else { 0 };
         let process = || {
             let (first, second) = match &self.truncation {
-                // The library's own: without room for special tokens, a length of nothing does not truncate.
-                Some(params) if params.max_length >= added => {
-                    let max_length = params.max_length - added;
+                // Like the library: without room for special tokens, a length of zero does not truncate.
+                Some(params) if params.max_length >= special => {
+                    let max_length = params.max_length - special;
                     truncate_encodings(first, second, &TruncationParams { max_length, ..params.clone() })?
                 }
                 _ => (first, second),
@@ -240,6 +240,30 @@ impl PostProcessing {
             self.library.post_process(first, second, add_special_tokens)
         };
         caught(process).map_err(&refused)?.map_err(|error| refused(error.to_string()))
+    }
+
+    /// Truncates encodings of one or two texts that have no special tokens around them, adds those tokens, and pads.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+    /// let [first, second] = ["Hello", " world"].map(|text| full.encode(text.into(), false, full.post_processing()));
+    /// let pair = full.post_processing().process(first?, Some(second?), true)?;
+    /// assert_eq!((pair.get_ids(), pair.get_type_ids()), (&[15496, 995][..], &[0, 0][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The encodings cannot be truncated, or there is no memory for the padding.
+    pub fn process(
+        &self,
+        first: Encoding,
+        second: Option<Encoding>,
+        add_special_tokens: bool,
+    ) -> Result<Encoding, EngineError> {
+        self.padded(self.apply(first, second, add_special_tokens)?)
     }
 
     /// An encoding, padded as a batch of one.
@@ -254,7 +278,7 @@ impl PostProcessing {
 }
 
 impl FullTokenizer {
-    /// Over a tokenizer whose vocabulary is one of tiktoken: no special tokens, no truncation, no padding.
+    /// A full tokenizer for a vocabulary of tiktoken: no special tokens, no truncation, no padding.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -267,14 +291,14 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Panics
-    /// The tokenizer comes from a `tokenizer.json`; [`from_json`](Self::from_json) reads those.
+    /// The tokenizer comes from a `tokenizer.json`; [`from_json`](Self::from_json) reads such files.
     pub fn new(tokenizer: Tokenizer) -> Self {
         assert!(tokenizer.is_of_ranks(), "{} is not a vocabulary of tiktoken", tokenizer.name());
         let post_processing = PostProcessing::none();
         Self { tokenizer, post_processing, reference: None, ranks: None, around: Default::default() }
     }
 
-    /// Loads what [`Tokenizer::load`] loads: the vocabulary of this name, or the file at this path.
+    /// Loads the same tokenizers as [`Tokenizer::load`]: the vocabulary of this name, or the file at this path.
     /// [`LoadOptions::add_special_tokens`] is not used.
     ///
     /// ```
@@ -287,7 +311,7 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Tokenizer::load`] and of [`from_bytes`](Self::from_bytes).
+    /// The errors of [`Tokenizer::load`] and of [`from_bytes`](Self::from_bytes).
     pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         match file_of(name_or_path)? {
             Some((name, file)) => Self::from_bytes(&file, &name, options),
@@ -311,7 +335,7 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Tokenizer::from_bytes`] and of [`from_json`](Self::from_json).
+    /// The errors of [`Tokenizer::from_bytes`] and of [`from_json`](Self::from_json).
     pub fn from_bytes(file: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         let options = LoadOptions { add_special_tokens: false, ..*options };
         let tokenizer = Tokenizer::from_bytes(file, name, &options)?;
@@ -336,13 +360,13 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Tokenizer::from_json`], or its settings of post-processing, truncation or padding cannot be read.
+    /// The errors of [`Tokenizer::from_json`], or its settings of post-processing, truncation or padding cannot be read.
     pub fn from_json(json: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         let options = LoadOptions { add_special_tokens: false, ..*options };
         Self::over(Tokenizer::from_json(json, name, &options)?, json, name, options)
     }
 
-    /// Over the tokenizer of a `tokenizer.json`.
+    /// A full tokenizer for the tokenizer of a `tokenizer.json`.
     fn over(tokenizer: Tokenizer, json: &[u8], name: &str, options: LoadOptions) -> Result<Self, LoadError> {
         let json = String::from_utf8_lossy(json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json));
         let post_processing =
@@ -350,7 +374,7 @@ impl FullTokenizer {
         Ok(Self {
             tokenizer,
             post_processing,
-            reference: Some(Reference { json: json.into(), options, released: Late::default() }),
+            reference: Some(Reference::new(&json, &options, false)),
             ranks: None,
             around: Default::default(),
         })
@@ -383,10 +407,10 @@ impl FullTokenizer {
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
     /// ```
     pub fn json(&self) -> Option<&str> {
-        self.reference.as_ref().map(|reference| &*reference.json)
+        self.reference.as_ref().map(Reference::json)
     }
 
-    /// The bytes of its file: those of a `tokenizer.json` or of a rank file; `None` for a vocabulary of this crate.
+    /// The bytes of the file: a `tokenizer.json` or a rank file; `None` for a vocabulary of this crate.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -460,7 +484,7 @@ impl FullTokenizer {
         post_processing.apply(first, second, add_special_tokens)
     }
 
-    /// [`encode`](Self::encode) of a single text whose ids are known: those of [`tokenizer`](Self::tokenizer).
+    /// [`encode`](Self::encode) of a single text whose ids are known, from [`tokenizer`](Self::tokenizer).
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -474,10 +498,10 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`encode`](Self::encode).
+    /// The errors of [`encode`](Self::encode).
     ///
     /// # Panics
-    /// `ids` are not those of `text`.
+    /// `ids` are not the ids of `text`.
     pub fn encoding_of(
         &self,
         text: &str,
@@ -486,29 +510,12 @@ impl FullTokenizer {
         post_processing: &PostProcessing,
     ) -> Result<Encoding, EngineError> {
         match self.tokenizer.own_encoding(text, Some(ids), 0)? {
-            Some(encoding) => post_processing.padded(post_processing.apply(encoding, None, add_special_tokens)?),
+            Some(encoding) => post_processing.process(encoding, None, add_special_tokens),
             None => self.encode(text.into(), add_special_tokens, post_processing),
         }
     }
 
-    /// The offsets of [`encoding_of`](Self::encoding_of) without those of special tokens around the text, if they can be had without the rest.
-    ///
-    /// ```
-    /// use windrow_tokenizers::full::FullTokenizer;
-    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    ///
-    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
-    /// assert_eq!(full.offsets_of("Hello world", &[15496, 995]), Some(vec![(0, 5), (5, 11)]));
-    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
-    /// ```
-    ///
-    /// # Panics
-    /// `ids` are not those of `text`.
-    pub fn offsets_of(&self, text: &str, ids: &[u32]) -> Option<Vec<(usize, usize)>> {
-        self.tokenizer.own_offsets(text, ids)
-    }
-
-    /// What [`encode`](Self::encode) puts around the ids of a single text: an encoding of one token with the id 0, neither truncated nor padded.
+    /// The encoding that [`encode`](Self::encode) puts around the ids of a single text: one token with the id 0, neither truncated nor padded.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -525,36 +532,17 @@ impl FullTokenizer {
     /// # Errors
     /// The post-processor fails.
     pub fn around(&self, add_special_tokens: bool) -> Result<Arc<Encoding>, EngineError> {
-        let known = &self.around[usize::from(add_special_tokens)];
-        if let Some(around) = known.get() {
-            return Ok(Arc::clone(around));
-        }
-        let mut plain = self.post_processing.clone();
-        plain.set_truncation(None).map_err(|reason| EngineError::refused(Released::NAME, reason))?;
-        let text = encoding(vec![0], vec![String::new()], vec![Some(0)], vec![(0, 0)], 0);
-        let around = Arc::new(plain.apply(text, None, add_special_tokens)?);
-        // Made before the cell is taken, which a fork might leave so.
-        Ok(Arc::clone(known.get_or_init(|| around)))
+        let around = late(&self.around[usize::from(add_special_tokens)], || {
+            let mut plain = self.post_processing.clone();
+            plain.set_truncation(None).map_err(|reason| EngineError::refused(Released::NAME, reason))?;
+            let text = encoding(vec![0], vec![String::new()], vec![Some(0)], vec![(0, 0)], 0);
+            plain.apply(text, None, add_special_tokens).map(Arc::new)
+        });
+        around.cloned()
     }
 
-    /// Whether the encoding of a text follows from its ids, so that [`encoding_of`](Self::encoding_of) encodes nothing.
-    ///
-    /// ```
-    /// use windrow_tokenizers::full::FullTokenizer;
-    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    ///
-    /// let options = LoadOptions::default();
-    /// assert!(FullTokenizer::new(Tokenizer::load("gpt2", &options)?).follows_from_ids());
-    /// let words = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
-    /// assert!(!FullTokenizer::from_json(words, "example", &options)?.follows_from_ids());
-    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
-    /// ```
-    pub fn follows_from_ids(&self) -> bool {
-        self.tokenizer.locates_ids()
-    }
-
-    /// The encodings of a batch, by the threads of the current pool, as long as `goes_on` returns true, which each thread calls again and
-    /// again. `None` if it does not.
+    /// The encodings of a batch, computed by the threads of the current pool, as long as `goes_on` returns true, which each thread calls
+    /// repeatedly. `None` if it returns false.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -572,7 +560,7 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Errors
-    /// The first input, in order, that has no encoding.
+    /// The error of the first input, in order, that has no encoding.
     pub fn encode_batch(
         &self,
         inputs: Vec<EncodeInput<'_>>,
@@ -586,7 +574,7 @@ impl FullTokenizer {
             .map(|input| goes_on().then(|| self.encode_unpadded(input, add_special_tokens, post_processing)))
             .collect();
         if encoded.iter().any(Option::is_none) {
-            // To free thousands of encodings takes longer than people wait after Ctrl-C. Without another thread it is done here.
+            // Freeing thousands of encodings takes longer than people wait after Ctrl-C. Without another thread, they are freed here.
             let _ = thread::Builder::new().name("windrow-free".to_owned()).spawn(move || drop(encoded));
             return Ok(None);
         }
@@ -618,22 +606,20 @@ impl FullTokenizer {
     }
 
     fn reference(&self) -> Result<&Released, EngineError> {
-        let refused = |reason: &str| EngineError::refused(Released::NAME, reason);
-        let Some(Reference { json, options, released }) = &self.reference else {
-            return Err(refused("it has no file of this vocabulary (hint: use a tokenizer.json)"));
-        };
-        released.get(|| released_without_processor(json, options)).map_err(refused)
+        let missing = || "it has no file of this vocabulary (hint: use a tokenizer.json)".to_owned();
+        let released = self.reference.as_ref().ok_or_else(missing).and_then(Reference::get);
+        released.map_err(|reason| EngineError::refused(Released::NAME, reason))
     }
 }
 
 /// Pads an encoding and its overflowing parts.
 ///
 /// # Errors
-/// There is no memory for so much padding; the encoding is as before.
+/// There is no memory for the padding; the encoding is then unchanged.
 ///
 /// ```
 /// use windrow_tokenizers::full::pad_encoding;
-/// use windrow_tokenizers::tokenizers_023::{Encoding, PaddingParams, PaddingStrategy};
+/// use windrow_tokenizers::full::{Encoding, PaddingParams, PaddingStrategy};
 ///
 /// let mut encoding = Encoding::default();
 /// pad_encoding(&mut encoding, &PaddingParams { strategy: PaddingStrategy::Fixed(2), ..PaddingParams::default() })?;
@@ -644,15 +630,7 @@ pub fn pad_encoding(encoding: &mut Encoding, padding: &PaddingParams) -> Result<
     pad(std::slice::from_mut(encoding), padding)
 }
 
-/// An encoding of one sequence.
-pub(crate) fn encoding(
-    ids: Vec<u32>,
-    tokens: Vec<String>,
-    words: Vec<Option<u32>>,
-    offsets: Vec<(usize, usize)>,
-    type_id: u32,
-) -> Encoding {
-    let all = |value: u32| vec![value; ids.len()];
-    let (types, special, attention) = (all(type_id), all(0), all(1));
-    Encoding::new(ids, types, tokens, words, offsets, special, attention, Vec::new(), Default::default())
+/// Makes Hugging Face's library work on the calling thread: its threads would be missing in a forked process.
+pub fn keep_library_serial() {
+    tokenizers_023::utils::parallelism::set_parallelism(false);
 }

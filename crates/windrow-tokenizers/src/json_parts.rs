@@ -1,11 +1,11 @@
 //! The text of a JSON line that is read part by part.
 //!
-//! The text leaves as it comes. What stays is the *skeleton*: the line with a number in place of each value of the wanted field, and with
-//! other long strings cut short. At the end the skeleton is parsed as a whole line would be, so that the same lines are good and the same
-//! faults are found. A place in the skeleton is mapped to its place in the line. The content of a string that is left out is checked
+//! The text is passed on as it arrives. The *skeleton* is kept: the line with a number in place of each value of the wanted field, and with
+//! other long strings cut short. At the end the skeleton is parsed like a whole line, so that the same lines are good and the same
+//! faults are found. A position in the skeleton is mapped to its position in the line. The content of an omitted string is checked
 //! by the same parser, piece by piece.
 //!
-//! The skeleton is as large as everything that is no string, and long arrays of numbers are not cut.
+//! The skeleton is as large as everything outside strings, and long arrays of numbers are not cut.
 
 use std::borrow::Cow;
 use std::mem;
@@ -17,43 +17,43 @@ use crate::diagnose::FIRST;
 use crate::document::{Fault, FaultKind, field_of, keep_of, syntax_fault, utf8_fault};
 use crate::kept::Kept;
 
-/// Bytes of a string besides the text that stay in the skeleton.
+/// Bytes of a string other than the text that stay in the skeleton.
 const STRING: usize = 64 << 10;
 
-/// Deeper values than the parser accepts need not be followed.
+/// Limit of nesting depth. The parser refuses deeper values, so they need not be followed.
 const DEPTH: usize = 128;
 
-/// Bytes of an escape of two surrogates, the longest.
+/// Bytes of an escape of two surrogates, the longest escape.
 const PAIR: usize = 12;
 
 /// A line whose parts have not all been read.
 #[derive(Debug)]
 pub(crate) struct JsonParts {
     field: String,
-    /// Whether strings other than the text are cut short.
+    /// True if strings other than the text are cut short.
     cuts_strings: bool,
-    /// Bytes of a string that stay if strings are cut.
+    /// Number of bytes of a string that stay if strings are cut.
     kept_bytes: usize,
     skeleton: Vec<u8>,
-    /// Where bytes of the skeleton stand for others in the line, and how many more these are.
+    /// Positions in the skeleton with a replacement, and the number of bytes by which the line is longer there.
     elisions: Vec<(usize, i64)>,
     frames: Vec<Frame>,
     lexeme: Lexeme,
-    /// What the next value is of the wanted path.
+    /// The relation of the next value to the wanted path.
     next: Next,
     /// Number of texts that have begun. All but the last are void.
     texts: usize,
-    /// Whether the text has bytes.
+    /// True if the text has bytes.
     has_text: bool,
-    /// Bytes at the end of the last part that cannot be read without those that follow.
+    /// Bytes at the end of the last part that cannot be read without the next part.
     pending: Vec<u8>,
-    /// Bytes before them in the line.
+    /// Number of bytes before them in the line.
     at: usize,
     /// The first bytes of the line.
     begin: Vec<u8>,
-    /// The first fault. Behind one of syntax only the encoding is checked.
+    /// The first fault. After a syntax fault only the encoding is checked.
     syntax: Option<Fault>,
-    /// Bytes before the first that is no UTF-8.
+    /// Number of bytes before the first byte that is not UTF-8.
     encoding: Option<usize>,
 }
 
@@ -62,9 +62,9 @@ pub(crate) struct JsonParts {
 enum Frame {
     Array,
     Object {
-        /// Where the path begins that is wanted in it, if one is.
+        /// The start of the rest of the wanted path, if the object is on that path.
         path: Option<usize>,
-        /// Whether the path itself was a key.
+        /// True if the rest of the path was a key itself.
         is_whole: bool,
         expects_key: bool,
     },
@@ -72,40 +72,40 @@ enum Frame {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lexeme {
-    /// Outside of strings.
+    /// Outside strings.
     Structure,
-    /// A key that began there in the skeleton.
+    /// A key. The number is its start in the skeleton.
     Key(usize),
-    /// A string that began there in the skeleton, and stays there so far.
+    /// A string that is in the skeleton so far. The number is its start in the skeleton.
     Other(usize),
-    /// The rest of another string, of which so many bytes are left out, behind this place in the skeleton.
+    /// The rest of another string. The skeleton omits `bytes` bytes of it after `mark`.
     Cut { bytes: usize, mark: usize },
-    /// The text, of which so many bytes are left out.
+    /// The text. The skeleton omits `bytes` bytes of it after `mark`.
     Text { bytes: usize, mark: usize },
 }
 
 /// Bytes of a string.
 struct Piece<'t> {
     text: &'t str,
-    /// What is known behind them.
+    /// The known text after them.
     rest: &'t str,
-    /// Bytes before them in the line.
+    /// Number of bytes before them in the line.
     at: usize,
-    /// Whether the string ends behind them.
+    /// True if the string ends after them.
     is_last: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// The text, if it is a string.
+    /// The text, if the value is a string.
     Text,
-    /// The object with the rest of the path, which begins there.
+    /// The object with the rest of the path. The number is the start of that rest.
     Below(usize),
     Other,
 }
 
 impl JsonParts {
-    /// A line of which nothing was read. Values of fields can be kept only if strings are not cut.
+    /// A line whose reading has not begun. Values of fields can be kept only if strings are not cut.
     pub(crate) fn new(field: &str, cuts_strings: bool) -> Self {
         Self {
             field: field.to_owned(),
@@ -126,7 +126,7 @@ impl JsonParts {
         }
     }
 
-    /// Whether the values of these fields are in the skeleton.
+    /// True if the values of these fields are in the skeleton.
     pub(crate) fn can_keep(field: &str, keep: &[String]) -> bool {
         let holds = |kept: &String| {
             field.strip_prefix(kept.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -134,11 +134,11 @@ impl JsonParts {
         !keep.iter().any(holds)
     }
 
-    /// Reads the next part, and appends its share of the text. Returns whether all text before this part is void, because the field occurs
-    /// again; `text` has then only what replaces it.
+    /// Reads the next part, and appends its share of the text. Returns true if all text before this part is void, because the field occurs
+    /// again; `text` then holds only its replacement.
     ///
     /// # Errors
-    /// There is no memory; how many bytes the skeleton would have.
+    /// The size of the skeleton, if there is no memory for it.
     pub(crate) fn feed(&mut self, part: &[u8], text: &mut Vec<u8>) -> Result<bool, usize> {
         let most = self.skeleton.len() + self.pending.len() + part.len();
         self.skeleton.try_reserve(most - self.skeleton.len()).map_err(|_| most)?;
@@ -169,10 +169,10 @@ impl JsonParts {
         read.1
     }
 
-    /// The line has ended. Appends the values of kept fields, and calls `has` with each that the line has.
+    /// Ends the line. Appends the values of kept fields, and calls `has` with each field that the line has.
     ///
     /// # Errors
-    /// The fault that the whole line has.
+    /// The fault of the whole line.
     pub(crate) fn finish(&mut self, keep: &[String], kept: &mut Kept, has: &mut dyn FnMut(usize)) -> Result<(), Fault> {
         if self.encoding.is_none() && str::from_utf8(&self.pending).is_err() {
             let valid = self.pending.utf8_chunks().next().map_or(0, |chunk| chunk.valid().len());
@@ -215,7 +215,7 @@ impl JsonParts {
         }
     }
 
-    /// Reads until the end, or something that is not complete. Returns the bytes read, and whether the text before is void.
+    /// Reads until the end, or up to an incomplete token. Returns the number of bytes read, and true if the text before is void.
     fn read(&mut self, valid: &str, text: &mut Vec<u8>) -> (usize, bool) {
         let bytes = valid.as_bytes();
         let (mut from, mut is_void) = (0, false);
@@ -245,12 +245,12 @@ impl JsonParts {
         (if self.syntax.is_some() { bytes.len() } else { from }, is_void)
     }
 
-    /// Structure without the beginnings of strings, objects and arrays.
+    /// Structure up to the next string, object or array.
     fn structure(&mut self, bytes: &[u8]) {
         self.skeleton.extend_from_slice(bytes);
         let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b" \t\r\n:,]}+-.".contains(byte);
         if !bytes.iter().all(is_known) {
-            // This is the first fault or behind it. Of an escape, the message may depend on what follows.
+            // The first fault is here or earlier. For an escape, the message may depend on the following bytes.
             self.syntax = self.parse().err().filter(|fault| !fault.reason.contains("EOF while parsing"));
             return;
         }
@@ -266,7 +266,7 @@ impl JsonParts {
         }
     }
 
-    /// The beginning of a string, an object or an array. Returns whether the text before is void.
+    /// The start of a string, an object or an array. Returns true if the text before is void.
     fn open(&mut self, byte: u8, text: &mut Vec<u8>) -> bool {
         self.skeleton.push(byte);
         if byte == b'"'
@@ -301,7 +301,7 @@ impl JsonParts {
         is_void
     }
 
-    /// Bytes of a string, which end with it or with a part.
+    /// Bytes of a string, up to its end or to the end of a part.
     fn string(&mut self, piece: Piece<'_>, text: &mut Vec<u8>) {
         let bytes = piece.text.as_bytes();
         match &mut self.lexeme {
@@ -309,25 +309,25 @@ impl JsonParts {
             Lexeme::Key(_) => self.skeleton.extend_from_slice(bytes),
             Lexeme::Other(begin) => {
                 self.skeleton.extend_from_slice(bytes);
-                // What is left out begins with the next part.
+                // The omission begins with the next part.
                 if self.cuts_strings && !piece.is_last && self.skeleton.len() - *begin >= self.kept_bytes {
                     self.lexeme = Lexeme::Cut { bytes: 0, mark: self.skeleton.len() };
                     self.skeleton.push(b'.');
                 }
             }
-            Lexeme::Cut { bytes: left_out, .. } => {
-                *left_out += bytes.len();
+            Lexeme::Cut { bytes: omitted, .. } => {
+                *omitted += bytes.len();
                 self.check(&piece, None);
             }
-            Lexeme::Text { bytes: left_out, .. } => {
-                *left_out += bytes.len();
+            Lexeme::Text { bytes: omitted, .. } => {
+                *omitted += bytes.len();
                 self.has_text |= !bytes.is_empty();
                 self.check(&piece, Some(text));
             }
         }
     }
 
-    /// Checks bytes of a string that are left out of the skeleton, and appends what they mean.
+    /// Checks bytes of a string that the skeleton omits, and appends the text they encode.
     fn check(&mut self, piece: &Piece<'_>, text: Option<&mut Vec<u8>>) {
         let is_plain = memchr(b'\\', piece.text.as_bytes()).is_none() && !piece.text.bytes().any(|byte| byte < 0x20);
         if is_plain {
@@ -340,14 +340,14 @@ impl JsonParts {
         }) else {
             return;
         };
-        // The message may depend on a few characters behind an escape.
+        // The message may depend on a few characters after an escape.
         let more: String = piece.rest.chars().take(PAIR).collect();
         let whole = format!("\"{}{more}", piece.text);
         let mut json = serde_json::Deserializer::from_str(&whole);
         let error = String::deserialize(&mut json).err().unwrap_or(error);
         let fault = syntax_fault(&whole, &error);
         let place = (piece.at + fault.at).saturating_sub(1);
-        // A fault before this string precedes it.
+        // A fault before this string takes precedence.
         let before = self.parse().err().filter(|fault| !fault.reason.contains("EOF while parsing a string"));
         self.syntax = Some(before.unwrap_or_else(|| at_place(fault, place)));
     }
@@ -362,14 +362,14 @@ impl JsonParts {
         self.skeleton.push(b'"');
     }
 
-    /// Notes what is left out of the skeleton.
+    /// Records the omission from the skeleton.
     fn end_cut(&mut self) {
         if let Lexeme::Cut { bytes, mark } | Lexeme::Text { bytes, mark } = self.lexeme {
             self.elisions.push((mark, bytes as i64 - (self.skeleton.len() - mark) as i64));
         }
     }
 
-    /// A key whose bytes begin there in the skeleton.
+    /// Ends a key that starts at `begin` in the skeleton.
     fn key(&mut self, begin: usize) {
         let Some(Frame::Object { path, is_whole, expects_key }) = self.frames.last_mut() else { return };
         *expects_key = false;
@@ -394,38 +394,35 @@ impl JsonParts {
     }
 }
 
-/// The text in a field of a line that is read in parts of these lengths, in turn. Strings beside the text are cut if `kept_bytes` says where.
+/// The text in a field of a line that is read in parts, which have these lengths cyclically. Other strings are cut if `kept_bytes` says where.
 /// For tests, and for the fuzzer.
 ///
 /// # Errors
-/// The fault that the whole line has.
+/// The fault of the whole line.
 pub fn text_in_parts(line: &[u8], field: &str, lengths: &[usize], kept_bytes: Option<usize>) -> Result<String, Fault> {
     let mut parts =
         JsonParts { kept_bytes: kept_bytes.unwrap_or(STRING), ..JsonParts::new(field, kept_bytes.is_some()) };
     let (mut all, mut text, mut rest) = (Vec::new(), Vec::new(), line);
     let mut lengths = lengths.iter().cycle();
-    loop {
-        let length = lengths.next().map_or(rest.len(), |&length| length.clamp(1, rest.len().max(1)).min(rest.len()));
-        let (part, behind) = rest.split_at(length);
-        rest = behind;
+    while !rest.is_empty() {
+        let length = lengths.next().map_or(rest.len(), |&length| length.clamp(1, rest.len()));
+        let (part, after) = rest.split_at(length);
+        rest = after;
         text.clear();
         if parts.feed(part, &mut text).expect("memory for a line") {
             all.clear();
         }
         all.extend_from_slice(&text);
-        if rest.is_empty() {
-            break;
-        }
     }
     parts.finish(&[], &mut Kept::default(), &mut |_| {}).map(|()| String::from_utf8(all).expect("the text of a line"))
 }
 
-/// A fault at another place of a line.
+/// A fault at another position of a line.
 fn at_place(fault: Fault, at: usize) -> Fault {
     Fault { at, line_in_record: 0, byte: at as u64 + 1, ..fault }
 }
 
-/// Where the string ends that goes on at `from`, and true; or the end of what can be read of it without more bytes, and false.
+/// The end of the string that continues at `from`, and true; or the end of its part that can be read without more bytes, and false.
 fn string_end(bytes: &[u8], mut from: usize) -> (usize, bool) {
     loop {
         let Some(at) = memchr2(b'"', b'\\', &bytes[from..]).map(|at| from + at) else { return (bytes.len(), false) };
@@ -435,7 +432,7 @@ fn string_end(bytes: &[u8], mut from: usize) -> (usize, bool) {
         match &bytes[at..bytes.len().min(at + PAIR)] {
             [_] => return (at, false),
             [_, b'u', rest @ ..] => {
-                // A surrogate belongs to the one behind it.
+                // A surrogate belongs to the one after it.
                 let is_first = rest.len() >= 2
                     && rest[0].eq_ignore_ascii_case(&b'd')
                     && matches!(rest[1], b'8'..=b'9' | b'a'..=b'b' | b'A'..=b'B');
@@ -550,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_byte_that_is_no_json_nothing_is_kept() {
+    fn after_a_byte_that_is_no_json_nothing_is_kept() {
         let mut parts = JsonParts::new("text", true);
         let mut text = Vec::new();
         (0..100).for_each(|_| assert!(!parts.feed(&[0; 1000], &mut text).unwrap()));
@@ -582,7 +579,7 @@ mod tests {
         line.chunks(7).for_each(|part| assert!(!parts.feed(part, &mut text).unwrap()));
         let mut kept = Kept::default();
         parts.finish(&["id".to_owned(), "x.y".to_owned()], &mut kept, &mut |_| {}).unwrap();
-        let values: Vec<_> = kept.values().map(|value| str::from_utf8(value).unwrap()).collect();
+        let values: Vec<_> = kept.values().iter().map(|value| str::from_utf8(value).unwrap()).collect();
         assert_eq!(values, [r#"[1, "a long string of more than some bytes"]"#, "5"]);
         assert!(JsonParts::can_keep("a.b", &["b".to_owned(), "a.c".to_owned()]));
         assert!(!JsonParts::can_keep("a.b", &["b".to_owned(), "a".to_owned()]));

@@ -1,5 +1,7 @@
 //! Values that are carried from the inputs to the output.
 
+use std::ops::Range;
+
 /// Values of the kept fields of consecutive documents, as JSON.
 ///
 /// ```
@@ -10,13 +12,13 @@
 ///     kept.bytes.extend_from_slice(value);
 ///     kept.end();
 /// }
-/// assert!(kept.values().eq([&b"\"a\""[..], b"17"]));
+/// assert!(kept.values().iter().eq([&b"\"a\""[..], b"17"]));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// The values, concatenated.
     pub bytes: Vec<u8>,
-    /// The end of each value in `bytes`: for each document one for each field.
+    /// The end of each value in `bytes`: for each document, one value per field.
     pub ends: Vec<usize>,
 }
 
@@ -26,43 +28,66 @@ impl Kept {
         self.ends.push(self.bytes.len());
     }
 
-    /// The values of all fields of all documents.
-    pub fn values(&self) -> impl Iterator<Item = &[u8]> {
-        self.ends.iter().scan(0, |start, &end| Some(&self.bytes[std::mem::replace(start, end)..end]))
+    /// All values.
+    pub fn values(&self) -> KeptValues<'_> {
+        self.slice(0..self.ends.len())
     }
 
-    /// Appends the values from index `from` to index `to` of another.
-    pub(crate) fn append(&mut self, other: &Self, from: usize, to: usize) {
-        let start = other.start(from);
+    /// The values with these indices.
+    pub fn slice(&self, range: Range<usize>) -> KeptValues<'_> {
+        let start = range.start.checked_sub(1).map_or(0, |before| self.ends[before]);
+        KeptValues { bytes: &self.bytes, ends: &self.ends[range], start }
+    }
+
+    /// Appends values.
+    pub(crate) fn append(&mut self, values: KeptValues<'_>) {
         let base = self.bytes.len();
-        self.bytes.extend_from_slice(&other.bytes[start..other.start(to)]);
-        self.ends.extend(other.ends[from..to].iter().map(|end| base + end - start));
+        self.bytes.extend_from_slice(values.bytes());
+        self.ends.extend(values.ends().map(|end| base + end));
     }
 
-    /// Removes the values from index `from` to index `to`.
-    pub(crate) fn remove(&mut self, from: usize, to: usize) {
-        let mut left = Self::default();
-        left.append(self, 0, from);
-        left.append(self, to, self.ends.len());
-        *self = left;
-    }
-
-    /// Removes the values from index `from` on, and returns them.
-    pub(crate) fn split_off(&mut self, from: usize) -> Self {
-        let mut later = Self::default();
-        later.append(self, from, self.ends.len());
-        self.bytes.truncate(self.start(from));
-        self.ends.truncate(from);
-        later
-    }
-
-    /// The memory that it takes.
+    /// Memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
+}
 
-    fn start(&self, index: usize) -> usize {
-        index.checked_sub(1).map_or(0, |before| self.ends[before])
+/// Some of the values of [`Kept`]. A [`Document`](crate::output::Document) has one for each field.
+///
+/// ```
+/// use windrow_tokenizers::output::Kept;
+///
+/// let kept = Kept { bytes: b"12null".to_vec(), ends: vec![2, 6] };
+/// assert!(kept.slice(1..2).iter().eq([b"null"]));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeptValues<'a> {
+    bytes: &'a [u8],
+    /// The end of each value in `bytes`, and the start of the first.
+    ends: &'a [usize],
+    start: usize,
+}
+
+impl<'a> KeptValues<'a> {
+    /// The values, one by one.
+    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        let Self { bytes, ends, mut start } = self;
+        ends.iter().map(move |&end| &bytes[std::mem::replace(&mut start, end)..end])
+    }
+
+    /// The number of values.
+    pub(crate) fn len(self) -> usize {
+        self.ends.len()
+    }
+
+    /// The values, concatenated.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        &self.bytes[self.start..self.ends.last().copied().unwrap_or(self.start)]
+    }
+
+    /// The end of each value in the concatenation.
+    pub(crate) fn ends(self) -> impl Iterator<Item = usize> {
+        self.ends.iter().map(move |end| end - self.start)
     }
 }
 
@@ -80,21 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn values_are_appended_and_removed_by_index() {
+    fn values_are_appended_by_index() {
         let mut all = kept(&["a", "", "bcd", "e"]);
-        assert!(all.values().eq([&b"a"[..], b"", b"bcd", b"e"]));
-        all.append(&kept(&["x", "yz", ""]), 1, 3);
+        assert!(all.values().iter().eq([&b"a"[..], b"", b"bcd", b"e"]));
+        assert!(all.slice(2..3).iter().eq([b"bcd"]));
+        assert_eq!((all.slice(2..2).bytes(), all.slice(2..4).bytes()), (&b""[..], &b"bcde"[..]));
+        all.append(kept(&["x", "yz", ""]).slice(1..3));
         assert_eq!(all, kept(&["a", "", "bcd", "e", "yz", ""]));
-        all.remove(0, 3);
-        assert_eq!(all, kept(&["e", "yz", ""]));
-        all.remove(1, 3);
-        assert_eq!(all, kept(&["e"]));
-        all.remove(1, 1);
-        assert_eq!(all, kept(&["e"]));
-        let mut all = kept(&["a", "bc", "", "d"]);
-        assert_eq!(all.split_off(2), kept(&["", "d"]));
-        assert_eq!(all, kept(&["a", "bc"]));
-        assert_eq!(all.split_off(2), kept(&[]));
-        assert_eq!(all.split_off(0), kept(&["a", "bc"]));
     }
 }

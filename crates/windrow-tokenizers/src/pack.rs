@@ -1,16 +1,16 @@
 //! Rows of a fixed number of ids, made of documents.
 
-use std::fmt;
 use std::num::NonZeroUsize;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How documents become rows.
+use crate::format::named;
+
+/// The conversion of documents to rows.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody, Pack, PackMode};
+/// use windrow_tokenizers::manifest::{Documents, Manifest, Pack, PackMode};
 /// use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// let mut output = Output::create(&OutputOptions { pack, ..OutputOptions::new(&prefix, 300) })?;
 /// output.append(&[7, 8, 9, 7, 8], &[3, 5])?;
 /// let documents = Documents { read: 2, written: 2, ..Documents::default() };
-/// let packed = output.publish(ManifestBody { documents, ..ManifestBody::default() })?.packed.expect("it has rows");
+/// let packed = output.publish(Manifest { documents, ..Manifest::default() })?.packed.expect("it has rows");
 /// assert_eq!((packed.rows, packed.padding), (2, 3)); // [7, 8, 9, 7] and [8, 0, 0, 0]
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub struct Pack {
     /// Ids of a row.
     pub length: NonZeroUsize,
-    /// Whether documents are cut.
+    /// The packing mode: documents are cut, or kept whole.
     pub mode: PackMode,
     /// The id that fills incomplete rows. Without it, the incomplete row at the end is dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,61 +35,34 @@ pub struct Pack {
 }
 
 impl Pack {
-    /// The most rows that are incomplete at the same time, if documents are not cut.
+    /// The limit of rows that are incomplete at the same time, if documents are not cut.
     pub const OPEN_ROWS: usize = 256;
 }
 
-/// Whether documents are cut.
-///
-/// ```
-/// use windrow_tokenizers::manifest::PackMode;
-///
-/// assert_eq!("whole".parse::<PackMode>()?, PackMode::Whole);
-/// assert_eq!(PackMode::default().to_string(), "split");
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PackMode {
-    /// The documents, one after the other, are cut into rows. Only the row at the end may be incomplete.
+named! {
+    /// The packing modes: documents are cut, or kept whole.
+    ///
+    /// ```
+    /// use windrow_tokenizers::manifest::PackMode;
+    ///
+    /// assert_eq!("whole".parse::<PackMode>()?, PackMode::Whole);
+    /// assert_eq!(PackMode::default().to_string(), "split");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Default)]
+    PackMode, "packing mode":
+    /// The documents, one after another, are cut into rows. Only the last row may be incomplete.
     #[default]
-    Split,
+    Split = "split",
     /// No document is cut unless it is longer than a row. Incomplete rows are filled.
-    Whole,
+    Whole = "whole",
 }
 
-impl PackMode {
-    /// Every mode.
-    pub const ALL: [Self; 2] = [Self::Split, Self::Whole];
-
-    /// The name on the command line and in manifests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Split => "split",
-            Self::Whole => "whole",
-        }
-    }
-}
-
-impl fmt::Display for PackMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for PackMode {
-    type Err = std::io::Error;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| std::io::ErrorKind::InvalidInput.into())
-    }
-}
-
-/// What packing has made of the documents.
+/// The result of packing the documents.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody, Pack, PackMode, Packed};
+/// use windrow_tokenizers::manifest::{Documents, Manifest, Pack, PackMode, Packed};
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
@@ -98,7 +71,7 @@ impl FromStr for PackMode {
 /// let mut output = Output::create(&OutputOptions { pack, ..OutputOptions::new(&prefix, 300) })?;
 /// output.append(&[7, 8, 9, 7, 8], &[5])?;
 /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-/// let packed = output.publish(ManifestBody { documents, ..ManifestBody::default() })?.packed;
+/// let packed = output.publish(Manifest { documents, ..Manifest::default() })?.packed;
 /// assert_eq!(packed, Some(Packed { rows: 1, padding: 0, dropped: 1 }));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -108,30 +81,29 @@ pub struct Packed {
     pub rows: u64,
     /// Ids that fill rows, and belong to no document.
     pub padding: u64,
-    /// Ids of documents that are in no row: those of the incomplete row at the end, if nothing fills it.
+    /// Ids of documents that are in no row: the ids of the last row, if it is incomplete and nothing fills it.
     pub dropped: u64,
 }
 
-/// Rows that are incomplete at the same time, if documents are not cut.
-const WINDOW: usize = Pack::OPEN_ROWS;
-
-/// The document of ids that fill a row.
+/// The document number of padding.
 pub(crate) const PADDING: i64 = -1;
 
-/// Ids of one row that belong together: the number of their document, and how many they are.
+/// Consecutive ids of one row and one document: the number of the document, and the number of ids.
 pub(crate) type Segment = (i64, usize);
 
 /// Consecutive rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rows {
     pub(crate) ids: Vec<u32>,
+    /// The mask of each id, if there are masks.
+    pub(crate) mask: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
 }
 
 /// Turns documents into rows.
 ///
-/// Whole documents go to the incomplete row with the least space that is enough, of several to the oldest. If none has enough and
-/// [`WINDOW`] rows are incomplete, the fullest one is filled with padding, so memory is bounded.
+/// A whole document goes to the incomplete row with the least sufficient space, the oldest among equals. If no row has enough and
+/// [`Pack::OPEN_ROWS`] rows are incomplete, the fullest one is filled with padding, so memory is bounded.
 #[derive(Debug)]
 pub(crate) struct Packer {
     pack: Pack,
@@ -139,7 +111,7 @@ pub(crate) struct Packer {
     open: Vec<Rows>,
     documents: u64,
     counts: Packed,
-    /// Complete rows that were not taken.
+    /// Complete rows that were not taken yet.
     ready: Rows,
 }
 
@@ -153,7 +125,7 @@ impl Packer {
         self.counts
     }
 
-    /// The complete rows so far that were not taken.
+    /// The complete rows that were not taken yet.
     pub(crate) fn ready(&self) -> &Rows {
         &self.ready
     }
@@ -163,7 +135,7 @@ impl Packer {
     }
 
     /// Adds the next document.
-    pub(crate) fn push(&mut self, ids: &[u32]) {
+    pub(crate) fn push(&mut self, ids: &[u32], mut mask: &[u8]) {
         let document = self.documents as i64;
         self.documents += 1;
         let length = self.pack.length.get();
@@ -179,6 +151,9 @@ impl Packer {
             let (piece, later) = rest.split_at(rest.len().min(most));
             rest = later;
             self.open[row].ids.extend_from_slice(piece);
+            let (masks, later) = mask.split_at(mask.len().min(most));
+            mask = later;
+            self.open[row].mask.extend_from_slice(masks);
             self.open[row].segments.push((document, piece.len()));
             if self.open[row].ids.len() == length {
                 self.complete(row);
@@ -186,7 +161,7 @@ impl Packer {
         }
     }
 
-    /// The index of the row to which a piece goes; a new one if it is behind the last.
+    /// The index of the row for a piece; a new row if the index is past the last.
     fn row_for(&mut self, piece: usize) -> usize {
         let length = self.pack.length.get();
         let space = |row: &Rows| length - row.ids.len();
@@ -194,7 +169,7 @@ impl Packer {
         if let Some((index, _)) = fits.min_by_key(|&(index, row)| (space(row), index)) {
             return index;
         }
-        if self.open.len() == WINDOW {
+        if self.open.len() == Pack::OPEN_ROWS {
             let fullest = self.open.iter().enumerate().min_by_key(|&(index, row)| (space(row), index));
             self.complete(fullest.map_or(0, |(index, _)| index));
         }
@@ -203,9 +178,13 @@ impl Packer {
 
     /// Fills a row, and moves it to the complete ones.
     fn complete(&mut self, row: usize) {
-        let Rows { ids, segments } = self.open.remove(row);
+        let Rows { ids, mask, segments } = self.open.remove(row);
         let missing = self.pack.length.get() - ids.len();
         self.ready.ids.extend(ids);
+        if !mask.is_empty() {
+            self.ready.mask.extend(mask);
+            self.ready.mask.resize(self.ready.mask.len() + missing, 0);
+        }
         self.ready.segments.extend(segments);
         if missing > 0 {
             self.ready.ids.resize(self.ready.ids.len() + missing, self.pack.pad.unwrap_or(0));
@@ -215,7 +194,7 @@ impl Packer {
         self.counts.rows += 1;
     }
 
-    /// Completes the incomplete rows, or drops the one at the end if nothing fills it.
+    /// Completes the incomplete rows, or drops the last one if nothing fills it.
     pub(crate) fn finish(&mut self) {
         while let Some(first) = self.open.first() {
             if self.pack.pad.is_some() {
@@ -235,11 +214,11 @@ mod tests {
     fn rows(lengths: &[usize], pack: Pack) -> (Vec<Vec<Segment>>, Packed) {
         let mut packer = Packer::new(pack);
         for (number, &length) in lengths.iter().enumerate() {
-            packer.push(&vec![number as u32; length]);
-            assert!(packer.open.len() <= WINDOW);
+            packer.push(&vec![number as u32; length], &[]);
+            assert!(packer.open.len() <= Pack::OPEN_ROWS);
         }
         packer.finish();
-        let Rows { ids, segments } = packer.take();
+        let Rows { ids, segments, .. } = packer.take();
         assert_eq!(ids.len(), packer.counts().rows as usize * pack.length.get());
         let (mut rows, mut end) = (vec![Vec::new(); ids.len() / pack.length.get()], 0);
         for (document, length) in segments {
@@ -264,12 +243,12 @@ mod tests {
     #[test]
     fn a_full_window_gives_up_its_fullest_row() {
         let pack = Pack { length: NonZeroUsize::new(1_000).unwrap(), mode: PackMode::Whole, pad: Some(99_999) };
-        // None of them fit together.
-        let lengths: Vec<usize> = (0..WINDOW + 2).map(|number| 501 + number).collect();
+        // No two documents fit together.
+        let lengths: Vec<usize> = (0..Pack::OPEN_ROWS + 2).map(|number| 501 + number).collect();
         let (found, counts) = rows(&lengths, pack);
         assert_eq!(found.len(), lengths.len());
         let firsts: Vec<i64> = found[..3].iter().map(|row| row[0].0).collect();
-        assert_eq!(firsts, [WINDOW as i64 - 1, WINDOW as i64, 0]);
+        assert_eq!(firsts, [Pack::OPEN_ROWS as i64 - 1, Pack::OPEN_ROWS as i64, 0]);
         assert_eq!(counts.padding as usize, lengths.iter().map(|length| 1_000 - length).sum::<usize>());
     }
 

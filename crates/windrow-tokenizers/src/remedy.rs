@@ -1,13 +1,10 @@
-//! Remedies for errors of the system whose kind suggests one.
+//! Remedies for system errors whose kind suggests one.
 
 use std::io::{Error, ErrorKind};
-#[cfg(feature = "object-store")]
-pub(crate) use store::{Changed, Hinted};
 
-/// The remedy for an error caused neither by the disk nor by the file: a limit of the process, a name, or a store.
+/// The remedy for an error caused by neither the disk nor the file: a limit of the process, a name, or a store.
 pub(crate) fn remedy(error: &Error) -> Option<&'static str> {
-    #[cfg(feature = "object-store")]
-    if let Some(hint) = Hinted::hint_of(error) {
+    if let Some(Hinted { hint, .. }) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
         return Some(hint);
     }
     // EMFILE and ENFILE, too many open files in the process and on the machine, have these numbers on all Unixes.
@@ -24,47 +21,20 @@ pub(crate) fn remedy(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// Whether an input is another one than when it was found.
+/// True if an input has changed since it was found.
 pub(crate) fn is_change(error: &Error) -> bool {
-    #[cfg(feature = "object-store")]
-    return Changed::is(error);
-    #[cfg(not(feature = "object-store"))]
-    {
-        let _ = error;
-        false
-    }
+    error.get_ref().is_some_and(|inner| inner.is::<Changed>())
 }
 
-#[cfg(feature = "object-store")]
-mod store {
-    use std::io::Error;
-
-    /// An error of a store that brings its remedy.
-    #[derive(Debug, thiserror::Error)]
-    #[error("{reason}")]
-    pub(crate) struct Hinted {
-        reason: String,
-        hint: &'static str,
-    }
-
-    impl Hinted {
-        pub(crate) fn new(reason: String, hint: &'static str) -> Self {
-            Self { reason, hint }
-        }
-
-        pub(super) fn hint_of(error: &Error) -> Option<&'static str> {
-            Some(error.get_ref()?.downcast_ref::<Self>()?.hint)
-        }
-    }
-
-    /// An object of a store is another one than when it was found.
-    #[derive(Debug, thiserror::Error)]
-    #[error("it has changed")]
-    pub(crate) struct Changed;
-
-    impl Changed {
-        pub(crate) fn is(error: &Error) -> bool {
-            error.get_ref().is_some_and(|inner| inner.is::<Self>())
-        }
-    }
+/// A store's error with its remedy.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub(crate) struct Hinted {
+    pub(crate) reason: String,
+    pub(crate) hint: &'static str,
 }
+
+/// A store's object that has changed since it was found.
+#[derive(Debug, thiserror::Error)]
+#[error("it has changed")]
+pub(crate) struct Changed;

@@ -1,4 +1,4 @@
-//! Which documents of the inputs are wanted.
+//! Selection of the wanted documents of the inputs.
 //!
 //! A document is chosen by a hash of the seed, the index of its input and its number there. So the choice depends neither on other
 //! documents nor on threads, and a larger share chooses a superset.
@@ -7,7 +7,13 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::values::NumberOrText;
+#[cfg(feature = "schema")]
+use crate::values::schemas::{NumberOrPercent, Shares};
 
 /// A share of documents, from 0 to 1, exact to nine digits.
 ///
@@ -21,7 +27,7 @@ use serde::{Deserialize, Serialize};
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "f64", try_from = "f64")]
+#[serde(into = "f64", try_from = "NumberOrText")]
 pub struct Share {
     billionths: u32,
 }
@@ -29,11 +35,11 @@ pub struct Share {
 /// Billionths in a whole.
 const WHOLE: u32 = 1_000_000_000;
 
-/// Digits of a billionth behind the point.
+/// Number of digits after the point in a billionth.
 const DIGITS: usize = 9;
 
 impl Share {
-    /// Whether a point on a circle of 2^64 is within the share.
+    /// True if a hash is within the share.
     fn holds(self, point: u64) -> bool {
         scaled(point) < self.billionths
     }
@@ -61,6 +67,17 @@ impl TryFrom<f64> for Share {
     }
 }
 
+impl TryFrom<NumberOrText> for Share {
+    type Error = &'static str;
+
+    fn try_from(written: NumberOrText) -> Result<Self, Self::Error> {
+        match written {
+            NumberOrText::Number(share) => share.as_f64().unwrap_or(-1.0).try_into(),
+            NumberOrText::Text(share) => share.parse(),
+        }
+    }
+}
+
 impl FromStr for Share {
     type Err = &'static str;
 
@@ -73,13 +90,13 @@ impl FromStr for Share {
         if !is_number(whole) || !is_number(fraction) || (whole.is_empty() && fraction.is_empty()) {
             return Err(WRONG);
         }
-        // Of a percentage, two digits before the point are behind it in the share.
+        // In a percentage, two digits before the point are after it in the share.
         let padded = format!("{whole:0>2}");
         let (whole, moved) = if shift == 0 { (padded.as_str(), "") } else { padded.split_at(padded.len() - shift) };
         let fraction = format!("{moved}{fraction}");
         let fraction = fraction.trim_end_matches('0');
         if fraction.len() > DIGITS {
-            return Err("a share has nine digits behind the point at most");
+            return Err("a share has at most nine digits after the point");
         }
         let whole = if whole.is_empty() { Ok(0) } else { whole.parse::<u64>() };
         let billionths: u64 = format!("{fraction:0<DIGITS$}").parse().map_err(|_| WRONG)?;
@@ -97,7 +114,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// Which documents are wanted. The default takes all.
+/// Selection of the wanted documents. The default selects all.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Job, encode};
@@ -117,21 +134,31 @@ impl fmt::Display for Share {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "command", derive(clap::Args))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Selection {
-    /// Number of good documents with which the run ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// End with the document that is the N-th good one; what follows is not read.
+    #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
     pub limit: Option<NonZeroU64>,
-    /// The share of the documents that is chosen, good or bad. The others are left out without being parsed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+
+    /// Encode a share of the documents, such as 0.01 or 1%, chosen by a hash of the seed, the input and the document's number in it.
+    #[cfg_attr(feature = "schema", schemars(with = "NumberOrPercent"))]
+    #[cfg_attr(feature = "command", arg(long, value_name = "P|P%"))]
     pub sample: Option<Share>,
-    /// The parts among which the documents are divided; none for an output that is not divided.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+
+    /// Divide the documents by a hash: with train=0.98,val=0.02 into OUT.train.bin and OUT.val.bin. The shares add up to 1.
+    #[serde(deserialize_with = "parts")]
+    #[cfg_attr(feature = "schema", schemars(with = "Shares"))]
+    #[cfg_attr(feature = "command", arg(long, value_name = "NAME=P,...", value_delimiter = ','))]
     pub split: Vec<PartShare>,
-    /// The seed of the order in which documents are written; none for the order of the inputs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+
+    /// Write the documents in another order, which depends on this number. They wait on the disk of OUT if they do not fit in --memory.
+    #[cfg_attr(feature = "command", arg(long, value_name = "SEED"))]
     pub shuffle: Option<u64>,
-    /// Which documents are chosen, and which belong to a part; 0 without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+
+    /// Another number chooses other documents for --sample, and for the parts of --split [default: 0].
+    #[cfg_attr(feature = "command", arg(long, value_name = "S"))]
     pub seed: Option<u64>,
 }
 
@@ -155,23 +182,60 @@ pub struct PartShare {
     pub share: Share,
 }
 
-/// Separates the purposes of hashes.
+impl FromStr for PartShare {
+    type Err = String;
+
+    /// Reads `train=0.98`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, share) = text.split_once('=').ok_or("give a name and a share, such as train=0.98")?;
+        Ok(Self { name: name.to_owned(), share: share.parse::<Share>().map_err(str::to_owned)? })
+    }
+}
+
+/// Reads parts and their shares: an object with a share by name, or a list of objects with a name and a share.
+fn parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartShare>, D::Error> {
+    struct Parts;
+
+    impl<'de> Visitor<'de> for Parts {
+        type Value = Vec<PartShare>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("shares by name, such as {\"train\": 0.98, \"val\": 0.02}")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(items))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut parts = Vec::new();
+            while let Some((name, share)) = map.next_entry()? {
+                parts.push(PartShare { name, share });
+            }
+            Ok(parts)
+        }
+    }
+
+    deserializer.deserialize_any(Parts)
+}
+
+/// Constants that separate the purposes of hashes.
 const SAMPLE: u64 = 0x5341_4d50_4c45;
 const SPLIT: u64 = 0x53_504c_4954;
 const SHUFFLE: u64 = 0x53_4855_4646_4c45;
 
 impl Selection {
-    /// Whether some documents are left out.
+    /// True if some documents are deselected.
     pub(crate) fn leaves_out(&self) -> bool {
         self.sample.is_some()
     }
 
-    /// Whether the document with this number, from 1, in the input with this index is chosen.
+    /// True if the document with this number, from 1, in the input with this index is chosen.
     pub(crate) fn chooses(&self, file: u32, number: u64) -> bool {
         self.sample.is_none_or(|share| share.holds(self.hash(SAMPLE, file, number)))
     }
 
-    /// The index of the part to which the document with this number, from 1, in the input with this index belongs.
+    /// The index of the part for the document with this number, from 1, in the input with this index.
     pub(crate) fn part_of(&self, file: u32, number: u64) -> usize {
         if self.split.is_empty() {
             return 0;
@@ -185,13 +249,13 @@ impl Selection {
         self.split.iter().take_while(is_beyond).count().min(self.split.len() - 1)
     }
 
-    /// Whether the shares of the parts are one whole.
+    /// True if the shares of the parts add up to 1.
     pub fn is_whole(&self) -> bool {
         let sum: u64 = self.split.iter().map(|part| u64::from(part.share.billionths)).sum();
         self.split.is_empty() || sum == u64::from(WHOLE)
     }
 
-    /// Shuffled documents are in the order of these keys.
+    /// The sort key of a document in a shuffled output.
     pub(crate) fn key_of(&self, file: u32, number: u64) -> u64 {
         hash(self.shuffle.unwrap_or(0), SHUFFLE, file, number)
     }
@@ -246,8 +310,10 @@ mod tests {
             assert!(share(text).is_err(), "{text}");
         }
         assert!(share("99999999999999999999999").is_err());
-        for json in ["-0.1", "1.1", "\"1\"", "null"] {
-            assert!(serde_json::from_str::<Share>(json).is_err(), "{json}");
+        let read = serde_json::from_str::<Share>;
+        assert_eq!(read("0.01").unwrap(), read("\"1%\"").unwrap());
+        for json in ["-0.1", "1.1", "\"1.1\"", "null"] {
+            assert!(read(json).is_err(), "{json}");
         }
     }
 

@@ -22,7 +22,7 @@ pub fn shown<S: AsRef<OsStr> + ?Sized>(name: &S) -> Shown<'_> {
     Shown { text: name.as_ref(), keeps_lines: false }
 }
 
-/// [`shown`] for a whole message: its line feeds and tabs stay.
+/// [`shown`] for a whole message. It keeps line feeds and tabs.
 ///
 /// ```
 /// use windrow_tokenizers::shown_lines;
@@ -33,7 +33,7 @@ pub fn shown_lines(message: &str) -> Shown<'_> {
     Shown { text: message.as_ref(), keeps_lines: true }
 }
 
-/// Escaped text, which [`shown`] and [`shown_lines`] return.
+/// Escaped text, the result of [`shown`] and [`shown_lines`].
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
     text: &'a OsStr,
@@ -50,6 +50,40 @@ impl Display for Shown<'_> {
             chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
         }
         Ok(())
+    }
+}
+
+/// A number with separators of thousands.
+///
+/// ```
+/// use windrow_tokenizers::grouped;
+///
+/// assert_eq!([999, 1_000, 117_250_704].map(grouped), ["999", "1,000", "117,250,704"]);
+/// ```
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    groups.map(|group| group.iter().map(|&digit| char::from(digit)).collect()).collect::<Vec<String>>().join(",")
+}
+
+/// A number of things, such as `1 file` and `2,000 files`.
+///
+/// ```
+/// use windrow_tokenizers::counted;
+///
+/// assert_eq!([0, 1, 2_000].map(|number| counted(number, "file")), ["0 files", "1 file", "2,000 files"]);
+/// ```
+pub fn counted(number: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// Bytes in decimal units, like rates.
+pub fn decimal(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => counted(bytes, "byte"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
     }
 }
 
@@ -72,7 +106,7 @@ pub(crate) fn is_harmless(c: char) -> bool {
             ))
 }
 
-/// A value as JSON on one line. Characters that [`shown`] escapes are escaped in its strings, which mean the same.
+/// A value as JSON on one line. Characters that [`shown`] escapes become JSON escapes, which leave the strings' meaning unchanged.
 ///
 /// ```
 /// use windrow_tokenizers::to_json;
@@ -84,7 +118,7 @@ pub(crate) fn is_harmless(c: char) -> bool {
 /// ```
 ///
 /// # Panics
-/// If the value has no form in JSON: a map whose keys are no strings.
+/// The value has no form in JSON: a map with keys that are not strings.
 pub fn to_json(value: &impl Serialize) -> String {
     let mut json = Vec::new();
     // Writing to memory does not fail.
@@ -92,7 +126,7 @@ pub fn to_json(value: &impl Serialize) -> String {
     String::from_utf8(json).expect("JSON is text")
 }
 
-/// Escapes what a serializer of JSON writes. Outside its strings JSON has no such character but line feeds.
+/// Escapes the output of a JSON serializer. Outside strings, line feeds are the only such characters in JSON.
 #[derive(Debug)]
 pub(crate) struct EscapedJson<W>(pub(crate) W);
 

@@ -1,8 +1,11 @@
 //! Tokenizers by name or from a `tokenizer.json`.
 //!
-//! A name is a vocabulary of this crate: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`, each also without `_base`.
-//! [`vocabulary_of`] maps a model to its vocabulary. Anything else is the path of a `tokenizer.json`, or of a directory that contains
-//! one, or of a published rank file of tiktoken: `r50k_base.tiktoken`, `p50k_base.tiktoken` and so on. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies of this crate.
+//! A name is a vocabulary of this crate: `r50k_base` (also `gpt2`), `p50k_base`, `cl100k_base` or `o200k_base`, each also without `_base`,
+//! `p50k_edit` or `o200k_harmony`.
+//! [`vocabulary_of`] maps a model to its vocabulary. `Qwen/Qwen2.5-7B` names a model in the cache of the Hugging Face Hub. Anything else is
+//! the path of a `tokenizer.json`, or of a directory that contains one, or of a published rank file of tiktoken: `r50k_base.tiktoken`,
+//! `p50k_base.tiktoken` and so on. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies
+//! of this crate.
 //! Regexes have the meaning of Oniguruma, as in the Python wheel of `tokenizers` 0.23. A document that needs too much backtracking, or
 //! more memory than the process can get, gives an error instead of ids.
 //!
@@ -28,17 +31,22 @@ mod fault;
 mod file;
 mod forms;
 mod gate;
+mod hub;
 mod names;
 mod rank_file;
 mod route;
+mod stream;
 
 pub use crate::engine::options::{EngineChoice, LoadOptions};
-pub(crate) use choice::{Late, released_without_processor};
+pub(crate) use choice::Reference;
 pub use explain::{CacheUse, Explanation};
-pub use names::vocabulary_of;
+pub use hub::cached as cached_model;
+pub(crate) use names::distance;
+pub use names::{encoding_name, vocabulary_of};
+pub use stream::DecodeStream;
 
 use check::Checked;
-use choice::{ChosenEngine, Reference};
+use choice::ChosenEngine;
 use decode::{OtherTokens, Trims};
 use embedded::Embedded;
 use fault::Fault;
@@ -47,7 +55,7 @@ use file::File;
 /// Larger files are not read. The largest files in use have some 40 MB.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Memory that is there before a vocabulary is loaded: for each byte of a file, and for a vocabulary of this crate. An allocation of a library that
+/// Memory required before a vocabulary is loaded: per byte of a file, and for a vocabulary of this crate. An allocation of a library that
 /// fails would end the process.
 const BYTES_OF_JSON: usize = 8;
 const BYTES_OF_RANKS: usize = 32 << 20;
@@ -56,7 +64,7 @@ fn check_memory(name: &str, bytes: usize) -> Result<(), LoadError> {
     if has_memory(bytes) { Ok(()) } else { Err(LoadError::NoMemory { name: name.to_owned(), bytes }) }
 }
 
-/// Why a tokenizer could not be loaded.
+/// The reason why a tokenizer could not be loaded.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
@@ -81,9 +89,9 @@ pub enum LoadError {
     UnknownModel {
         /// The name of the model.
         name: String,
-        /// Why the model has no vocabulary here.
+        /// The reason why the model has no vocabulary here.
         reason: String,
-        /// What to do.
+        /// The remedy.
         hint: String,
     },
     /// The file cannot be read.
@@ -106,11 +114,11 @@ pub enum LoadError {
     Invalid {
         /// Path or name of the file.
         name: String,
-        /// Where in the file, such as `model.merges[3]`; empty for the whole file.
+        /// The place in the file, such as `model.merges[3]`; empty for the whole file.
         place: String,
-        /// What is wrong.
+        /// The error at this place.
         reason: String,
-        /// What to do.
+        /// The remedy.
         hint: String,
     },
     /// windrow's own engine was requested, and does not support the file.
@@ -123,7 +131,7 @@ pub enum LoadError {
     Unsupported {
         /// Path or name of the file.
         name: String,
-        /// What the engine does not support.
+        /// The feature that the engine does not support.
         reason: String,
     },
     /// No engine accepts the file.
@@ -176,17 +184,16 @@ pub struct Tokenizer {
     engine: ChosenEngine,
     /// With windrow's own engine: the tokens that it does not know as bytes.
     others: Option<OtherTokens>,
-    /// Whether decoding puts the bytes of tokens together, and no more.
+    /// True if decoding joins the bytes of tokens and does nothing else.
     joins_bytes: bool,
-    /// With windrow's own engine: how offsets are trimmed, if it can find them.
+    /// With windrow's own engine: the trimming of offsets, if it can find them.
     trims: Option<Trims>,
-    /// What decodes and finds offsets otherwise.
+    /// The library that decodes and finds offsets otherwise.
     reference: Option<Reference>,
     vocab_size: u32,
     added: Vec<AddedId>,
-    /// The token for what is unknown, if the model itself emits it.
+    /// The token for unknown text, if the model itself emits it.
     unknown: Option<String>,
-    eos: Option<(String, u32)>,
     embedded: Option<Embedded>,
     delegated: Option<String>,
     notes: Vec<String>,
@@ -199,7 +206,8 @@ struct AddedId {
 }
 
 impl Tokenizer {
-    /// Loads the vocabulary of this name, or the `tokenizer.json` or published `.tiktoken` file at this path.
+    /// Loads the vocabulary of this name, the `tokenizer.json` or published `.tiktoken` file at this path, or the file of a model in the
+    /// cache of the Hub: `Qwen/Qwen2.5-7B`.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
@@ -220,8 +228,8 @@ impl Tokenizer {
     /// [`load`](Self::load), but a vocabulary of this crate is ready within milliseconds. A slower engine encodes the first texts,
     /// until building the fast one pays. The ids are the same.
     ///
-    /// This is for a program that starts often and may have little to encode. `bytes` is the amount of text, or 0 if it is unknown. If
-    /// unknown, the fast engine is built once as much time was spent without it as it costs to build.
+    /// For a program that starts often and may have little to encode. `bytes` is the amount of text, or 0 if it is unknown. If it is
+    /// unknown, the fast engine is built once the time spent without it equals the time to build it.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -233,14 +241,14 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`load`](Self::load).
+    /// The errors of [`load`](Self::load).
     pub fn load_early(name_or_path: &str, options: &LoadOptions, bytes: u64) -> Result<Self, LoadError> {
         Self::load_for(name_or_path, options, Some(bytes))
     }
 
     fn load_for(name_or_path: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
         if let Some(embedded) = embedded::find(name_or_path) {
-            return Self::from_embedded(embedded, &[], embedded.name, options, early);
+            return Self::from_embedded(embedded, embedded.name, options, early);
         }
         let (name, file) = read(name_or_path)?;
         Self::from_file(&file, &name, options, early)
@@ -258,7 +266,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// They are of neither, or no engine can encode with the file.
+    /// The bytes are neither file, or no engine can encode with the file.
     pub fn from_bytes(file: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         Self::from_file(file, name, options, None)
     }
@@ -271,21 +279,10 @@ impl Tokenizer {
         }
         // Llama 3 has a rank file under the name tokenizer.model.
         if has_extension("tiktoken") || rank_file::is_likely(file) {
-            return Self::from_ranks(file, name, options, early);
+            let embedded = rank_file::read(file, Path::new(name)).map_err(|fault| LoadError::invalid(name, fault))?;
+            return Ok(Self { hash: hash(file), ..Self::from_embedded(embedded, name, options, early)? });
         }
         Self::from_json(file, name, options)
-    }
-
-    /// Reads a rank file of tiktoken.
-    fn from_ranks(file: &[u8], name: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
-        let known = rank_file::read(file, Path::new(name)).map_err(|fault| LoadError::invalid(name, fault))?;
-        let rank_file::Known { embedded, more } = known;
-        let mut tokenizer = Self::from_embedded(embedded, &more, name, options, early)?;
-        tokenizer.hash = hash(file);
-        if let Some((_, last)) = more.last() {
-            tokenizer.vocab_size = tokenizer.vocab_size.max(last + 1);
-        }
-        Ok(tokenizer)
     }
 
     /// Reads a `tokenizer.json`. `name` is for messages.
@@ -301,13 +298,13 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// It is not a `tokenizer.json` that an engine can encode with.
+    /// The bytes are not a `tokenizer.json` that an engine can encode with.
     pub fn from_json(json: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         let invalid = |fault| LoadError::invalid(name, fault);
         check_memory(name, json.len().saturating_mul(BYTES_OF_JSON))?;
         let text = utf8(json).map_err(invalid)?;
         let file = File::parse(text).map_err(invalid)?;
-        let checked = check::check(&file).map_err(invalid)?;
+        let checked = check::check(&file, options.unfinished).map_err(invalid)?;
         let mut notes = Vec::new();
         if !file.ignored.is_empty() {
             notes.push(format!("tokenizer {name}: its settings for {} are ignored", file.ignored.join(" and ")));
@@ -319,7 +316,7 @@ impl Tokenizer {
         let trims = others.as_ref().and_then(|others| Trims::of(&file, others));
         let joins_bytes = decode::joins_bytes(&file);
         let suffices = matches!(engine, ChosenEngine::Released(_)) || (is_own && joins_bytes && trims.is_some());
-        let reference = (!suffices && !file.canonical).then(|| Reference::new(text, options));
+        let reference = (!suffices && !file.canonical).then(|| Reference::new(text, options, true));
         // windrow's own engine knows every byte.
         let unknown = file.model.unknown().filter(|_| !is_own).map(str::to_owned);
         let added = file.added.into_iter().zip(checked.added);
@@ -335,32 +332,26 @@ impl Tokenizer {
             vocab_size: checked.size,
             added,
             unknown,
-            eos: None,
             embedded: None,
             delegated,
             notes,
         })
     }
 
-    /// A vocabulary of this crate, with more tokens if it comes from a file.
+    /// A vocabulary of this crate.
     fn from_embedded(
         embedded: Embedded,
-        more: &[(Vec<u8>, u32)],
         name: &str,
         options: &LoadOptions,
         early: Option<u64>,
     ) -> Result<Self, LoadError> {
         check_memory(name, BYTES_OF_RANKS)?;
         let engine = match (options.engine, early) {
-            (EngineChoice::Tokenizers, _) if !more.is_empty() => {
-                let hint = "leave the choice of the engine to windrow, or use a tokenizer.json";
-                return Err(LoadError::invalid(name, Fault::new("", "only windrow's own engine encodes it", hint)));
-            }
             (EngineChoice::Tokenizers, _) => embedded.delegate(options).map(Box::new).map(ChosenEngine::Pipeline),
-            (EngineChoice::Automatic, Some(bytes)) if more.is_empty() => {
+            (EngineChoice::Automatic, Some(bytes)) if !embedded.spaces => {
                 embedded.early(options, bytes).map(Box::new).map(ChosenEngine::Early)
             }
-            _ => embedded.fast_with(more, options).map(Box::new).map(ChosenEngine::Bpe),
+            _ => embedded.fast(options).map(Box::new).map(ChosenEngine::Bpe),
         };
         let refused =
             |error: embedded::Failure| LoadError::Refused { name: name.to_owned(), reason: error.to_string() };
@@ -368,19 +359,17 @@ impl Tokenizer {
         let added = embedded.special.iter();
         let added = added.map(|&(content, id)| AddedId { content: content.to_owned(), id, special: true });
         let added: Vec<AddedId> = added.collect();
-        let eos = embedded.special.iter().find(|(content, _)| *content == embedded::END_OF_TEXT);
         Ok(Self {
             name: name.to_owned(),
             hash: embedded.hash.to_owned(),
             engine,
             others: Some(OtherTokens::of_ranks(&added)),
             joins_bytes: true,
-            trims: Some(Trims::none()),
+            trims: Some(Trims::default()),
             reference: None,
             vocab_size: embedded.vocab_size(),
             added,
             unknown: None,
-            eos: eos.map(|&(content, id)| (content.to_owned(), id)),
             embedded: Some(embedded),
             delegated: (options.engine == EngineChoice::Tokenizers).then(|| choice::REQUESTED.to_owned()),
             notes: Vec::new(),
@@ -444,7 +433,7 @@ impl Tokenizer {
         self.engine.as_engine()
     }
 
-    /// The ids of all `texts`, by the threads of the current pool. They do not depend on threads.
+    /// The ids of all `texts`, computed by the threads of the current pool. They do not depend on the number of threads.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -457,7 +446,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// The first text, in order, that the engine cannot encode.
+    /// The error of the first text, in order, that the engine cannot encode.
     pub fn encode_batch_ids(&self, texts: &[&str]) -> Result<Ragged, BatchError> {
         let mut batch = Ragged::default();
         self.engine().encode_batch(texts, &mut batch)?;
@@ -465,8 +454,8 @@ impl Tokenizer {
         Ok(batch)
     }
 
-    /// [`encode_batch_ids`](Self::encode_batch_ids) into the memory of `batch`, whose items it replaces: memory that was used before need not be
-    /// cleared by the system again. It keeps space for up to an id for each byte of text.
+    /// [`encode_batch_ids`](Self::encode_batch_ids) into the memory of `batch`, whose items it replaces: the system need not clear memory that was
+    /// already used. It keeps space for up to an id for each byte of text.
     ///
     /// ```
     /// use windrow_tokenizers::engine::Ragged;
@@ -482,13 +471,13 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
+    /// The errors of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
     pub fn encode_batch_ids_into(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
         self.engine().encode_batch(texts, batch)
     }
 
-    /// [`encode_batch_ids_into`](Self::encode_batch_ids_into) as long as `goes_on` returns true, which each thread calls again and again: for
-    /// callers that listen for Ctrl-C or have a deadline. Returns whether it has encoded all texts; `batch` is empty otherwise.
+    /// [`encode_batch_ids_into`](Self::encode_batch_ids_into) as long as `goes_on` returns true, which each thread calls repeatedly: for callers
+    /// that poll for Ctrl-C or have a deadline. Returns true if all texts were encoded; `batch` is empty otherwise.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -506,7 +495,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
+    /// The errors of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
     pub fn encode_batch_ids_while(
         &self,
         texts: &[&str],
@@ -517,7 +506,7 @@ impl Tokenizer {
         self.append_batch_ids_while(texts, batch, goes_on)
     }
 
-    /// [`encode_batch_ids_while`](Self::encode_batch_ids_while), but `texts` follow those of `batch`: for callers that get a batch piece by piece.
+    /// [`encode_batch_ids_while`](Self::encode_batch_ids_while), but `texts` follow the texts of `batch`: for callers that get a batch in pieces.
     ///
     /// ```
     /// use windrow_tokenizers::engine::Ragged;
@@ -533,7 +522,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`encode_batch_ids`](Self::encode_batch_ids), with the number of the text in `texts`; `batch` is then empty.
+    /// The errors of [`encode_batch_ids`](Self::encode_batch_ids), with the number of the text in `texts`; `batch` is then empty.
     pub fn append_batch_ids_while(
         &self,
         texts: &[&str],
@@ -573,7 +562,7 @@ impl Tokenizer {
         added.map(|added| added.id).or_else(|| self.engine().token_to_id(token))
     }
 
-    /// The token that ends a document, if it is known. A `tokenizer.json` does not tell.
+    /// The token that ends a document, if it is known. A `tokenizer.json` does not name it.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -583,7 +572,8 @@ impl Tokenizer {
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
     /// ```
     pub fn eos(&self) -> Option<(String, u32)> {
-        self.eos.clone()
+        let (content, id) = self.embedded?.special.iter().find(|(content, _)| *content == embedded::END_OF_TEXT)?;
+        Some(((*content).to_owned(), *id))
     }
 
     /// The special tokens with their ids, those that look like an end of text first.
@@ -605,7 +595,7 @@ impl Tokenizer {
         special.into_iter().map(|token| (token.content.clone(), token.id)).collect()
     }
 
-    /// The ids of the special tokens, without that of the token for what is unknown: the model emits it for texts that do not name it.
+    /// The ids of the special tokens, except the token for unknown text: the model emits it for texts that do not name it.
     pub(crate) fn special_ids(&self) -> Vec<u32> {
         let is_counted = |token: &&AddedId| token.special && self.unknown.as_ref() != Some(&token.content);
         self.added.iter().filter(is_counted).map(|token| token.id).collect()
@@ -616,7 +606,7 @@ impl Tokenizer {
         self.added.iter().flat_map(|token| [token.content.as_str(), " "]).collect()
     }
 
-    /// Why windrow's own engine does not encode with this tokenizer; `None` if it does.
+    /// The reason why windrow's own engine does not encode with this tokenizer; `None` if it does.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -647,13 +637,25 @@ impl Tokenizer {
     }
 }
 
-/// The path and the bytes of the file at this path, or of the `tokenizer.json` in this directory.
+/// The path of the `tokenizer.json` of a model that the cache of the Hub has; of any other name the name.
+#[cfg(feature = "chat")]
+pub(crate) fn path_of(name: &str) -> std::path::PathBuf {
+    let path = std::path::PathBuf::from(name);
+    if path.exists() { path } else { hub::cached(name).unwrap_or(path) }
+}
+
+/// The path and the bytes of the file at this path, of the `tokenizer.json` in this directory, or of the `tokenizer.json` of a model in the
+/// cache of the Hub.
 fn read(name_or_path: &str) -> Result<(String, Vec<u8>), LoadError> {
     let path = Path::new(name_or_path);
     let read_error = |source| LoadError::Read { name: name_or_path.to_owned(), source };
     let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(LoadError::Unknown { name: name_or_path.to_owned() });
+            return match hub::cached(name_or_path) {
+                // The name stays: it says more than a path in the cache, and is valid on other machines.
+                Some(found) => read(&found.to_string_lossy()).map(|(_, file)| (name_or_path.to_owned(), file)),
+                None => Err(LoadError::Unknown { name: name_or_path.to_owned() }),
+            };
         }
         metadata => metadata.map_err(read_error)?,
     };
@@ -713,7 +715,8 @@ fn utf8(json: &[u8]) -> Result<&str, Fault> {
         .map_err(|error| Fault::new("", format!("not UTF-8 from byte {} on", error.valid_up_to()), fault::DAMAGED))
 }
 
-/// Files that users mistake for a `tokenizer.json`, by their first bytes. One that is called a model is a sentencepiece model, if it is nothing else.
+/// Files that users mistake for a `tokenizer.json`, by their first bytes. A file named as a model is a sentencepiece model if it is nothing
+/// else.
 fn other_format(file: &[u8], is_called_model: bool) -> Option<Fault> {
     const SENTENCEPIECE: (&str, &str) =
         ("a sentencepiece model, which cannot be read", "convert it to a tokenizer.json with the transformers library");
@@ -726,7 +729,7 @@ fn other_format(file: &[u8], is_called_model: bool) -> Option<Fault> {
         [b'G', b'G', b'U', b'F', ..] => ("the weights of a model (GGUF)", OTHER),
         [_, _, _, _, _, 0, 0, 0, b'{', ..] => ("the weights of a model (safetensors)", OTHER),
         _ => match foreign(first) {
-            // The remedies of corpora are pipes to `encode`.
+            // The remedies for corpora are pipes to `encode`.
             Some(kind) => (kind.what, if kind.hint.contains("windrow") { OTHER } else { kind.hint }),
             None if is_called_model && !is_json && !rank_file::is_likely(file) => SENTENCEPIECE,
             None => return None,

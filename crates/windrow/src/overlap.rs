@@ -76,8 +76,7 @@
 //! Helper threads have left before [`run`](Overlap::run) returns or unwinds, so closures may borrow.
 //!
 //! # What it costs
-//! A hand-over costs 1.3 to 4.5 us a tile, measured on tiles without work (2-core x86-64 virtual machine, 2026-11; the bin `pipeline` of
-//! windrow-bench prints it): a few short locks and, if the other side waits, one wakeup. So a tile should take
+//! A hand-over costs 1.3 to 4.5 us a tile, measured on tiles without work (2-core x86-64 virtual machine, 2026-11): a few short locks and, if the other side waits, one wakeup. So a tile should take
 //! 100 us or more in the slowest lane. Each blocking lane starts a helper thread. Without a trace, and outside
 //! [`explain`](crate::explain()), tiles are not timed.
 //!

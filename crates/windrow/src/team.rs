@@ -45,7 +45,7 @@
 //!
 //! Calls of less than half a millisecond are also compared as a whole: serial against team. So are longer calls if their rounds run best on
 //! one member. Forming a team takes some microseconds. If the other members save less than that, the caller runs alone. Such a call took
-//! 0.5 to 1.4 us more than the plain loop (`bench/record`, decompose), once the site was learned. The first calls of a site cost more: the
+//! 0.5 to 1.4 us more than the plain loop (LU by columns), once the site was learned. The first calls of a site cost more: the
 //! very first of a process starts the threads, and about ten further ones try a team before the caller runs alone.
 //!
 //! # Next to busy processes

@@ -2,6 +2,8 @@
 
 mod arrows;
 mod constants;
+mod cycles;
+mod names;
 mod orderings;
 
 use anyhow::{Context, Result};
@@ -40,6 +42,8 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
         rust.push(RustFile { path, source });
     }
     problems.extend(arrows::check(workspace)?);
+    problems.extend(cycles::check(&rust));
+    problems.extend(names::check(&rust));
     problems.extend(rust.iter().flat_map(|file| [printed(file), openers(file)].concat()));
     for folder in PROTOCOLS {
         problems.extend(orderings::check(folder, &Source::load(&workspace.root.join(folder))?));

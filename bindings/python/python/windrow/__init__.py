@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from windrow import tiktoken
     from windrow.added import AddedToken
     from windrow.batcher import Batcher
     from windrow.files import count, encode_files
@@ -51,6 +52,7 @@ __all__ = [
     "matmul_all_reduce",
     "matmul_reduce_scatter",
     "plan",
+    "tiktoken",
 ]
 
 # What needs larger modules, which are imported when it is first used.
@@ -69,11 +71,17 @@ _LATE = {
 
 
 def __getattr__(name: str) -> object:
-    if name in _LATE:
-        import importlib
+    import importlib
 
+    if name == "tiktoken":
+        return importlib.import_module("windrow.tiktoken")
+    if name in _LATE:
         return getattr(importlib.import_module(f"windrow.{_LATE[name]}"), name)
     raise AttributeError(f"module 'windrow' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "errors", "__all__", "__doc__", "__file__", "__name__", "__path__"]
 
 
 def encode_batch_ids(

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
+import difflib
 import importlib
 import json
+import operator
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple, TypedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from windrow._windrow import Tokenizer
 from windrow._windrow import count as _count
 from windrow._windrow import encode_files as _encode_files
 from windrow.errors import InputError
+from windrow.options import CountOptions, EncodeOptions, EncodeRunOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import NotRequired, Unpack
 
 __all__ = ["Counted", "Counts", "Documents", "Input", "Progress", "Summary", "count", "encode_files"]
 
@@ -31,12 +38,14 @@ class Progress(NamedTuple):
 
 
 class Documents(TypedDict):
-    """The account of documents: ``read = written + skipped + failed``."""
+    """The account of documents: ``read = written + skipped + failed + left_out``."""
 
     read: int
     written: int
     skipped: int
     failed: int
+    left_out: NotRequired[int]
+    """Documents that ``sample`` did not choose; only with it."""
 
 
 class Input(TypedDict):
@@ -65,7 +74,7 @@ class Summary(TypedDict):
     format: str
     dtype: str | None
     eos: int | None
-    """The id behind each document."""
+    """The id after each document."""
     seconds: float
     encoding_seconds: float
     publishing_seconds: float
@@ -98,30 +107,8 @@ def encode_files(
     output: Path,
     tokenizer: object = "o200k_base",
     *,
-    format: Literal["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl", "arrow", "parquet"] = "npy",
-    dtype: str | None = None,
-    append_eos: bool = False,
-    eos: str | int | None = None,
-    bos: str | int | None = None,
-    add_special_tokens: bool = False,
-    special_in_text: bool = False,
-    lines: bool = False,
-    field: str | Iterable[str] = "text",
-    join: str = "\n",
-    keep: Iterable[str] = (),
-    input_format: Literal["text", "lines", "jsonl", "parquet"] | None = None,
-    extensions: Iterable[str] = (),
-    all_text: bool = False,
-    hidden: bool = False,
-    ignore_files: bool = True,
-    on_error: Literal["fail", "skip"] = "fail",
-    max_skipped: int | str | None = None,
-    overwrite: bool = False,
-    shard_size: int | str | None = None,
-    resume: bool = False,
-    threads: int | None = None,
-    memory: int | str | None = None,
     progress: bool | Callable[[Progress], object] = False,
+    **options: Unpack[EncodeOptions],
 ) -> Summary:
     """Encodes files into token files, as ``windrow encode`` does, and returns its account.
 
@@ -129,11 +116,12 @@ def encode_files(
     ``Tokenizer(...)`` takes, a path object, or a text: a name of tiktoken, or else the path of a ``tokenizer.json``, as in the command. So a file
     called ``gpt2`` is ``"./gpt2"``.
 
-    A document gets no special tokens around it, unless ``add_special_tokens``: documents of a corpus have an end of text between them
+    The options are those of the command (``windrow.options.EncodeOptions`` and ``windrow encode --help``), and None is no option. Those of a
+    manifest repeat its run: ``encode_files(inputs, output, **manifest["options"])``. A document
+    gets no special tokens around it, unless ``add_special_tokens``: documents of a corpus have an end of text between them
     (``append_eos``). Special tokens that are written in a text are text, whatever a ``Tokenizer`` does with them, unless
-    ``special_in_text``. Calls that encode texts do the opposite of both by default. The other options are those of the command
-    (``windrow encode --help``). With ``progress=True`` the library tqdm draws a bar; a function is called with a ``Progress`` some forty times
-    a second, and what it raises ends the run.
+    ``special_in_text``. Calls that encode texts do the opposite of both by default. With ``progress=True`` the library tqdm draws a bar; a
+    function is called with a ``Progress`` some forty times a second, and what it raises ends the run.
 
     After an error nothing is published. A bad document or option raises ``InputError``, a file that cannot be read or written ``OSError``,
     an output that exists ``FileExistsError``. ``notes`` of the result are what the command would print as notes.
@@ -144,23 +132,18 @@ def encode_files(
     >>> encode_files(folder, folder / "ids", "gpt2")["tokens"]
     2
     """
-    inputs = _paths("inputs", inputs)
-    words = ["windrow", "encode", f"--output={_path('output', output)}", f"--format={format}"]
-    words += _fields(field, join, keep)
-    words += _options(dtype=dtype, eos=eos, bos=bos, input_format=input_format, max_skipped=max_skipped, threads=threads, memory=memory)
-    words += _options(shard_size=shard_size)
-    words += _flags(append_eos=append_eos, add_special_tokens=add_special_tokens, lines=lines, all_text=all_text)
-    words += _flags(special_in_text=special_in_text)
-    words += _flags(hidden=hidden, no_ignore=not ignore_files, overwrite=overwrite, resume=resume)
-    words += [f"--ext={extension}" for extension in _texts("extensions", extensions)]
-    words += [f"--on-error={on_error}", "--", *inputs]
-    loaded = Tokenizer._of(tokenizer, not special_in_text)
+    run: dict[str, object] = {"inputs": _paths("inputs", inputs), "output": _path("output", output)}
+    job: dict[str, object] = {}
+    for name, value in _known("encode_files", EncodeOptions, options):
+        (run if name in EncodeRunOptions.__annotations__ else job)[name] = value
+    spec = _json({"job": job, "run": run})
+    loaded = Tokenizer._of(tokenizer, not options.get("special_in_text"))
     if progress is True:
         with _Bar() as bar:
-            summary, notes = _encode_files(words, loaded, add_special_tokens, special_in_text, bar.show)
+            summary, notes = _encode_files(spec, loaded, bar.show)
     else:
         function = None if progress is False else _called(progress)
-        summary, notes = _encode_files(words, loaded, add_special_tokens, special_in_text, function)
+        summary, notes = _encode_files(spec, loaded, function)
     result: Summary = json.loads(summary)
     result["notes"] = notes
     return result
@@ -170,24 +153,15 @@ def count(
     paths: Path | Iterable[Path],
     tokenizer: object = "o200k_base",
     *,
-    top: int | None = None,
-    special_in_text: bool = False,
-    lines: bool = False,
-    field: str | Iterable[str] = (),
-    join: str = "\n",
-    input_format: Literal["text", "lines", "jsonl", "parquet"] | None = None,
-    raw: bool = False,
-    hidden: bool = False,
-    ignore_files: bool = True,
     on_error: Literal["fail", "skip"] = "fail",
-    threads: int | None = None,
-    memory: int | str | None = None,
+    **options: Unpack[CountOptions],
 ) -> Counts:
     """Counts the tokens of files and folders, as ``windrow count`` does: what ``encode_files`` would write.
 
-    ``tokenizer`` and ``special_in_text`` are as for ``encode_files``, and no special tokens are added. A file with a bad document or that cannot
-    be read raises its error when all others are counted: the error's attribute ``counts`` is the result, without that file. With
-    ``on_error="skip"`` it is listed under ``errors``. Binary files of folders are listed under ``binary``.
+    ``tokenizer`` and ``special_in_text`` are as for ``encode_files``, and no special tokens are added. The options are those of the command
+    (``windrow.options.CountOptions``). A file with a bad document or that cannot be read raises its error when all others are counted: the
+    error's attribute ``counts`` is the result, without that file. With ``on_error="skip"`` it is listed under ``errors``. Binary files of
+    folders are listed under ``binary``.
 
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -197,11 +171,8 @@ def count(
     """
     if on_error not in ("fail", "skip"):
         raise ValueError(f"on_error must be 'fail' or 'skip', not {on_error!r}")
-    words = ["windrow", "count", "--json", *_options(top=top, threads=threads, memory=memory, input_format=input_format)]
-    words += _fields(field, join, ())
-    words += _flags(special_in_text=special_in_text, lines=lines, raw=raw)
-    words += [*_flags(hidden=hidden, no_ignore=not ignore_files), "--", *_paths("paths", paths)]
-    counted, failed = _count(words, Tokenizer._of(tokenizer, not special_in_text), special_in_text)
+    spec = {"inputs": _paths("paths", paths), **dict(_known("count", CountOptions, options))}
+    counted, failed = _count(_json(spec), Tokenizer._of(tokenizer, not options.get("special_in_text")))
     result: Counts = json.loads(counted)
     if failed and on_error == "fail":
         error = failed[0]
@@ -210,24 +181,31 @@ def count(
     return result
 
 
-def _options(**values: object) -> Iterator[str]:
-    return (f"--{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None)
+def _known(function: str, known: Any, options: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """The options that are given."""
+    names = known.__annotations__
+    for name, value in options.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"\nhint: did you mean {near[0]}?" if near else ""
+            raise TypeError(f"{function}() has no option {name!r}{hint}")
+        if value is not None:
+            yield name, value
 
 
-def _flags(**flags: bool) -> Iterator[str]:
-    return (f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set)
+def _json(spec: object) -> str:
+    return json.dumps(spec, default=_plain)
 
 
-def _fields(field: str | Iterable[str], join: str, keep: Iterable[str]) -> list[str]:
-    """The options of fields. ``join`` has an effect with several."""
-    fields = _texts("field", field)
-    words = [f"--field={name}" for name in fields]
-    if not isinstance(join, str):
-        raise TypeError(f"join must be a str, not {type(join).__name__}")
-    if len(fields) > 1:
-        escaped = join.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
-        words.append(f"--join={escaped}")
-    return words + [f"--keep={name}" for name in _texts("keep", keep)]
+def _plain(value: object) -> object:
+    """A value for JSON: of a path its text, of numpy's numbers ints, of an iterable a list."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
+        return list(value)
+    return operator.index(value)  # type: ignore[arg-type]
 
 
 def _path(name: str, path: Path) -> str:
@@ -248,19 +226,6 @@ def _paths(name: str, paths: Path | Iterable[Path]) -> list[str]:
     found = [_path(f"{name}[{at}]", path) for at, path in enumerate(paths)]
     if not found:
         raise InputError(f"{name}: no input given\nhint: pass files, folders or patterns")
-    return found
-
-
-def _texts(name: str, texts: str | Iterable[str]) -> list[str]:
-    """The texts of an argument that takes one or several."""
-    if isinstance(texts, str):
-        return [texts]
-    if not isinstance(texts, Iterable):
-        raise TypeError(f"{name} must be a str or several, not {type(texts).__name__}")
-    found = list(texts)
-    for at, text in enumerate(found):
-        if not isinstance(text, str):
-            raise TypeError(f"{name}[{at}] must be a str, not {type(text).__name__}")
     return found
 
 

@@ -113,7 +113,7 @@ class Profile(_windrow.Profile):
         k: int = 1,
         limit: float = 0.3,
     ) -> Profile:
-        """A profile of times measured elsewhere: (rows, microseconds) of tiles, in each lane alone, of at least three sizes.
+        """A profile of times measured elsewhere: (rows, microseconds) of tiles, in each lane by itself, of at least three sizes.
 
         ``contention`` is the factor by which each lane takes longer while the other one is busy. ``operation`` says which lane comes first.
         A fit that misses a sample by a larger share than ``limit`` is refused.
@@ -135,6 +135,7 @@ class Profile(_windrow.Profile):
 
     @property
     def operation(self) -> _Operation:
+        """The name of the operation, as in ``windrow plan``."""
         operation: _Operation = json.loads(self.to_json())["operation"]
         return operation
 
@@ -154,7 +155,7 @@ class Profile(_windrow.Profile):
 
 
 def plan(rows: int, compute: Samples, communicate: Samples, *, align: int = 1, most_tiles: int | None = None) -> Plan:
-    """The best cut of so many rows, by samples as for ``Profile.of``."""
+    """The best cut of this number of rows, by samples as for ``Profile.of``."""
     return Profile.of(compute, communicate, align=align, most_tiles=most_tiles).plan(rows)
 
 
@@ -191,7 +192,7 @@ def run(
     order: Literal["compute-first", "communicate-first"] = "compute-first",
     communicate_all: bool = False,
 ) -> Outcome:
-    """Runs the tiles through both functions, each of which is called with the first row of a tile and the one behind its last.
+    """Runs the tiles through both functions, each of which is called with the first row of a tile and the one after its last.
 
     This thread computes and another one communicates, in the order of the tiles. A single tile needs no other thread. If a function raises,
     no further tile begins, and this call raises it. With ``communicate_all`` all tiles are communicated nevertheless: then other
@@ -301,7 +302,7 @@ def calibrate(
 ) -> Profile:
     """Measures both functions for tiles of these numbers of rows, each by itself, and a cut of the largest number.
 
-    ``tiles`` of one size run back to back, and a time is the median of ``repeats``, with all sizes taken in turn. If the functions communicate
+    ``tiles`` of one size run back to back, and a time is the median of ``repeats``, with sizes taken one after another. If the functions communicate
     with other processes, all of them call this with the same arguments, and ``slowest`` returns the largest values of all processes for its
     own, so that all call the functions equally often. ``shape`` are further arguments of ``Profile.of``.
 
@@ -327,10 +328,10 @@ def calibrate(
             communicating.append(_timed(communicate, size, tiles))
     medians = [statistics.median(values) for both in times.values() for values in both]
     agreed = slowest(medians)
-    alone = dict(zip(times, zip(agreed[::2], agreed[1::2], strict=True), strict=True))
+    separate = dict(zip(times, zip(agreed[::2], agreed[1::2], strict=True), strict=True))
     if order == "communicate-first":
         shape.setdefault("operation", "all-gather-matmul")
-    computed, communicated = ([(size, both[lane]) for size, both in alone.items()] for lane in (0, 1))
+    computed, communicated = ([(size, both[lane]) for size, both in separate.items()] for lane in (0, 1))
 
     def profile(factor: float) -> Profile:
         fits = {"contention": (factor, factor), "align": align, "limit": 1e6}

@@ -52,12 +52,23 @@ Result = TypeVar("Result")
 class Communicator(Protocol):
     """What is used of a communicator of mpi4py."""
 
-    def Get_rank(self) -> int: ...
-    def Get_size(self) -> int: ...
-    def allgather(self, sendobj: Any) -> list[Any]: ...
-    def Allreduce(self, sendbuf: Any, recvbuf: Any) -> None: ...
-    def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any) -> None: ...
-    def Allgather(self, sendbuf: Any, recvbuf: Any) -> None: ...
+    def Get_rank(self) -> int:
+        """The number of this rank."""
+
+    def Get_size(self) -> int:
+        """Number of ranks."""
+
+    def allgather(self, sendobj: Any) -> list[Any]:
+        """The objects of all ranks, in their order."""
+
+    def Allreduce(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Sums the buffers of all ranks, for each of them."""
+
+    def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Sums the buffers of all ranks, and gives each rank its block."""
+
+    def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Joins the buffers of all ranks, for each of them."""
 
 
 class RankError(WindrowError):
@@ -112,9 +123,11 @@ class Rank:
         self._group, self._rank = group, rank
 
     def Get_rank(self) -> int:
+        """The number of this rank."""
         return self._rank
 
     def Get_size(self) -> int:
+        """Number of ranks."""
         return len(self._group.ranks)
 
     def _meet(self, mine: Any, take: Callable[[list[Any]], Result]) -> Result:
@@ -128,12 +141,15 @@ class Rank:
             group._barrier.wait()
 
     def allgather(self, sendobj: Any) -> list[Any]:
+        """The objects of all ranks, in their order."""
         return self._meet(sendobj, list)
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Sums the buffers of all ranks, for each of them."""
         self._meet(sendbuf, lambda all_of_them: _sum(all_of_them, recvbuf))
 
     def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Sums the buffers of all ranks, and gives each rank its block."""
         def take(all_of_them: list[Any]) -> None:
             parts = [part.reshape(self.Get_size(), -1)[self._rank] for part in all_of_them]
             _sum(parts, recvbuf.reshape(-1))
@@ -141,6 +157,7 @@ class Rank:
         self._meet(sendbuf, take)
 
     def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Joins the buffers of all ranks, for each of them."""
         def take(all_of_them: list[Any]) -> None:
             for place, part in zip(recvbuf.reshape(self.Get_size(), -1), all_of_them, strict=True):
                 place[:] = part.reshape(-1)

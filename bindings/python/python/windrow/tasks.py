@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -35,15 +36,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-async def on_thread(call: Callable[..., Result], *arguments: object) -> Result:
+async def on_thread(call: Callable[..., Result], *arguments: object, **settings: object) -> Result:
     """Calls a function on another thread. When the task is cancelled, what the function does in windrow ends within an item."""
     stop = Stop()
     try:
-        return await asyncio.get_running_loop().run_in_executor(_own_threads(), stop.run, call, *arguments)
+        work = functools.partial(call, *arguments, **settings)
+        return await asyncio.get_running_loop().run_in_executor(_own_threads(), stop.run, work)
     finally:
         stop.set()
 
 
-async def at_once(call: Callable[..., Result], *arguments: object) -> Result:
+async def at_once(call: Callable[..., Result], *arguments: object, **settings: object) -> Result:
     """Calls a function that takes less time than a thread."""
-    return call(*arguments)
+    return call(*arguments, **settings)

@@ -1,7 +1,6 @@
 //! commonware-parallel: loops that run serially or in a pool, as measured before at the same call site and length.
 //!
-//! `commonware` and `commonware-fold` are its documentation's ways to map and to sum: both gather the items into a vector first. `commonware-batches`
-//! gathers nothing. Each way has a policy of its own, over one pool.
+//! `commonware` is its documentation's way to map, which gathers the items into a vector first. `commonware-batches` gathers nothing. Each way has a policy of its own, over one pool.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -11,23 +10,21 @@ use commonware_parallel::rayon::ThreadPoolBuilder;
 use commonware_parallel::{Rayon, Strategy, ThreadPool};
 
 use super::{Arm, Here, Setting, outside};
-use crate::cells::CELLS;
+use crate::cells::RECORDED;
 use crate::work::{Item, serial, work};
 
 /// The arms.
-pub(super) const NAMES: [&str; 5] =
-    ["commonware", "commonware-inside", "commonware-batches", "commonware-batches-inside", "commonware-fold"];
+pub(super) const NAMES: [&str; 3] = ["commonware", "commonware-inside", "commonware-batches"];
 
-pub(super) fn arm(name: &str, Setting { threads, shared }: Setting) -> Option<Box<dyn Arm>> {
+pub(super) fn arm(name: &str, Setting { threads }: Setting) -> Option<Box<dyn Arm>> {
     let call = match name {
         "commonware" | "commonware-inside" => |site: &Site| site.collect,
-        "commonware-batches" | "commonware-batches-inside" => |site: &Site| site.batches,
-        "commonware-fold" => |site: &Site| site.fold,
+        "commonware-batches" => |site: &Site| site.batches,
         _ => return None,
     };
     let strategy = strategy(threads);
     let run = move |cell: usize, items: &[Item], out: &mut Vec<u64>| {
-        call(&SITES[if shared { 0 } else { cell }])(&strategy, items, out);
+        call(&SITES[cell])(&strategy, items, out);
     };
     if name.ends_with("-inside") {
         let pool = pool(threads);
@@ -85,7 +82,6 @@ pub fn sum_of_batches(strategy: &Rayon, n: usize, f: impl Fn(Range<usize>) -> u6
 struct Site {
     collect: Loop,
     batches: Loop,
-    fold: Loop,
 }
 
 type Loop = fn(&Rayon, &[Item], &mut Vec<u64>);
@@ -97,18 +93,13 @@ macro_rules! site {
             batches: |strategy, items, out| {
                 in_batches(strategy, out, 1, |start, out| serial(&items[start..start + out.len()], out));
             },
-            fold: |strategy, items, out| {
-                let sum = |sum: u64, item: &Item| sum.wrapping_add(work(*item));
-                out.clear();
-                out.push(strategy.fold(items, || 0, sum, u64::wrapping_add));
-            },
         }
     };
 }
 
 /// A call site for each cell. A site is a line and a column.
 #[rustfmt::skip]
-static SITES: [Site; CELLS] = [
+static SITES: [Site; RECORDED] = [
     site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(),
     site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(),
     site!(), site!(), site!(),
@@ -129,7 +120,10 @@ mod tests {
                     part.iter_mut().enumerate().for_each(|(at, value)| *value = start + at);
                 });
                 assert!(values.iter().enumerate().all(|(at, value)| at == *value), "{values:?}");
-                assert_eq!(sum_of_batches(&strategy, n, |part| part.map(|at| at as u64).sum()), (0..n as u64).sum());
+                assert_eq!(
+                    sum_of_batches(&strategy, n, |part| part.map(|at| at as u64).sum()),
+                    (0..n as u64).sum::<u64>()
+                );
             }
         }
     }

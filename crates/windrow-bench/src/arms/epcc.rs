@@ -23,7 +23,7 @@ const MEMBERS: usize = 2;
 pub fn cell(delay: Item, constructs: u64, counts: bool) -> Rc<Loaded> {
     let items = vec![delay, Item { seed: counts.into(), turns: constructs }];
     let expected = vec![1, constructs];
-    Rc::new(Loaded { index: 0, sum: [1_u64.wrapping_add(constructs)], items, expected })
+    Rc::new(Loaded { index: 0, items, expected })
 }
 
 /// A delay, and how often it ran if that is counted.
@@ -172,7 +172,7 @@ mod tests {
     fn every_construct_runs_its_delays() {
         let _alone = alone();
         let mut programs = Programs::default();
-        let setting = Setting { threads: MEMBERS, shared: false };
+        let setting = Setting { threads: MEMBERS };
         for (runtime, row) in RUNTIMES.iter().flat_map(|runtime| ROWS.map(|row| (*runtime, row))) {
             match arm(runtime, row, setting, &mut programs) {
                 Ok(mut arm) => {

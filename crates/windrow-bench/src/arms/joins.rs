@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::rust_peers::{in_chili, inside_rayon, with_scope};
 use super::{Arm, CONTROL, Here, Loaded, Programs, SERIAL, Setting, outside, windrow_pool};
-use crate::random::Random;
 use crate::work::Item;
+use crate::work::Random;
 
 /// A way to do two things, perhaps in parallel. The context is what a runtime hands down the recursion.
 trait Join {
@@ -18,45 +18,28 @@ trait Join {
     ) -> (A, B);
 }
 
-struct Serial;
-impl Join for Serial {
-    type Context<'a> = ();
+/// Runtimes that need no context.
+macro_rules! joins {
+    ($($runtime:ident, $a:ident, $b:ident, $join:expr;)*) => { $(
+        struct $runtime;
+        impl Join for $runtime {
+            type Context<'a> = ();
 
-    fn join<A: Send, B: Send>(
-        _: &mut (),
-        a: impl FnOnce(&mut ()) -> A + Send,
-        b: impl FnOnce(&mut ()) -> B + Send,
-    ) -> (A, B) {
-        (a(&mut ()), b(&mut ()))
-    }
+            fn join<A: Send, B: Send>(
+                _: &mut (),
+                $a: impl FnOnce(&mut ()) -> A + Send,
+                $b: impl FnOnce(&mut ()) -> B + Send,
+            ) -> (A, B) {
+                $join
+            }
+        }
+    )* };
 }
 
-#[cfg(feature = "join")]
-struct Windrow;
-#[cfg(feature = "join")]
-impl Join for Windrow {
-    type Context<'a> = ();
-
-    fn join<A: Send, B: Send>(
-        _: &mut (),
-        a: impl FnOnce(&mut ()) -> A + Send,
-        b: impl FnOnce(&mut ()) -> B + Send,
-    ) -> (A, B) {
-        windrow::join(|| a(&mut ()), || b(&mut ()))
-    }
-}
-
-struct Rayon;
-impl Join for Rayon {
-    type Context<'a> = ();
-
-    fn join<A: Send, B: Send>(
-        _: &mut (),
-        a: impl FnOnce(&mut ()) -> A + Send,
-        b: impl FnOnce(&mut ()) -> B + Send,
-    ) -> (A, B) {
-        rayon::join(|| a(&mut ()), || b(&mut ()))
-    }
+joins! {
+    Serial, a, b, (a(&mut ()), b(&mut ()));
+    Windrow, a, b, windrow::join(|| a(&mut ()), || b(&mut ()));
+    Rayon, a, b, rayon::join(|| a(&mut ()), || b(&mut ()));
 }
 
 struct Chili;
@@ -132,7 +115,7 @@ pub const RUNTIMES: [&str; 6] = [SERIAL, CONTROL, "windrow", "rayon", "chili", "
 pub fn cell(recursion: Recursion, size: u64) -> Rc<Loaded> {
     let items = vec![Item { seed: size, turns: 0 }];
     let expected = Inputs::default().run::<Serial>(recursion, &items, &mut ());
-    Rc::new(Loaded { index: 0, items, expected: vec![expected], sum: [expected] })
+    Rc::new(Loaded { index: 0, items, expected: vec![expected] })
 }
 
 /// A recursion as an arm. Its cell has one item, whose seed is the size; the output is one number.
@@ -149,38 +132,20 @@ pub fn recursion(
     programs: &mut Programs,
 ) -> Result<Box<dyn Arm>, String> {
     let threads = setting.threads;
+    let mut inputs = Inputs::default();
     Ok(match runtime {
         SERIAL | CONTROL => {
-            let mut inputs = Inputs::default();
             Here::arm(runtime, outside, move |_, items, out| out[0] = inputs.run::<Serial>(recursion, items, &mut ()))
         }
-        #[cfg(feature = "join")]
-        "windrow" => {
-            let mut inputs = Inputs::default();
-            let call = move |_, items: &[Item], out: &mut Vec<u64>| {
-                out[0] = inputs.run::<Windrow>(recursion, items, &mut ());
-            };
-            Here::arm(runtime, windrow_pool(setting), call)
-        }
-        #[cfg(not(feature = "join"))]
-        "windrow" => {
-            let _ = windrow_pool(setting);
-            return Err("built without the feature `join`".to_owned());
-        }
-        "rayon" => {
-            let mut inputs = Inputs::default();
-            let call = move |_, items: &[Item], out: &mut Vec<u64>| {
-                out[0] = inputs.run::<Rayon>(recursion, items, &mut ());
-            };
-            Here::arm(runtime, inside_rayon(threads), call)
-        }
-        "chili" => {
-            let mut inputs = Inputs::default();
-            let call = move |_, items: &[Item], out: &mut Vec<u64>| {
-                out[0] = with_scope(|scope| inputs.run::<Chili>(recursion, items, scope));
-            };
-            Here::arm(runtime, in_chili(threads), call)
-        }
+        "windrow" => Here::arm(runtime, windrow_pool(setting), move |_, items, out| {
+            out[0] = inputs.run::<Windrow>(recursion, items, &mut ());
+        }),
+        "rayon" => Here::arm(runtime, inside_rayon(threads), move |_, items, out| {
+            out[0] = inputs.run::<Rayon>(recursion, items, &mut ());
+        }),
+        "chili" => Here::arm(runtime, in_chili(threads), move |_, items, out| {
+            out[0] = with_scope(|scope| inputs.run::<Chili>(recursion, items, scope));
+        }),
         "tbb" => programs.arm(&format!("tbb-{}", recursion.name()), threads)?,
         _ => panic!("no runtime is called {runtime}"),
     })
@@ -313,12 +278,12 @@ mod tests {
         let mut programs = Programs::default();
         for (kind, size) in Recursion::ALL.into_iter().zip([24, 12, 8, 3000, 50]) {
             for runtime in RUNTIMES {
-                match recursion(runtime, kind, Setting { threads: 2, shared: false }, &mut programs) {
+                match recursion(runtime, kind, Setting { threads: 2 }, &mut programs) {
                     Ok(mut arm) => {
                         arm.load(&cell(kind, size));
                         arm.run(Ask { calls: 2, ..Ask::default() });
                     }
-                    Err(error) => assert!(matches!(runtime, "windrow" | "tbb"), "{runtime}: {error}"),
+                    Err(error) => assert!(runtime == "tbb", "{runtime}: {error}"),
                 }
             }
         }

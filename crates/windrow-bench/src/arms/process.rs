@@ -52,19 +52,8 @@ const KINDS: [Kind; 6] = [
 const COMPILED: &str = "WINDROW_BENCH_PEERS";
 
 /// The loops of these peers. The serial ones show how far apart the compilers are.
-pub(super) const NAMES: [&str; 11] = [
-    "omp-serial",
-    "omp-static",
-    "omp-dynamic",
-    "omp-dynamic-16",
-    "omp-guided",
-    "omp-passive-static",
-    "omp-llvm-static",
-    "tbb-serial",
-    "tbb-auto",
-    "tbb-static",
-    "tbb-affinity",
-];
+pub(super) const NAMES: [&str; 7] =
+    ["omp-serial", "omp-static", "omp-guided", "omp-passive-static", "omp-llvm-static", "tbb-serial", "tbb-auto"];
 
 /// A peer's process, or why it could not be started.
 type Started = Result<Rc<RefCell<Program>>, String>;
@@ -208,14 +197,14 @@ impl Arm for There {
         let cell = self.cell.as_ref().expect("a cell was loaded");
         let mut program = self.program.borrow_mut();
         program.load(cell);
-        let Ask { warm_up, calls, each, gap, rest, idle } = ask;
-        let (each, gap, rest, idle) = (u8::from(each), gap.as_nanos(), rest.as_nanos(), idle.as_nanos());
-        let answer = program.ask(&format!("run {} {warm_up} {calls} {each} {gap} {rest} {idle}\n", self.asked), &[]);
+        let Ask { warm_up, calls, each, gap, rest } = ask;
+        let (each, gap, rest) = (u8::from(each), gap.as_nanos(), rest.as_nanos());
+        let answer = program.ask(&format!("run {} {warm_up} {calls} {each} {gap} {rest}\n", self.asked), &[]);
         let mut numbers = answer.split(' ').map(|number| number.parse::<u64>().expect("answers are numbers"));
-        let mut next = || numbers.next().expect("an answer has four numbers or more");
-        let (cpu, cpu_at_rest, cpu_idle, checksum) = (next() as f64, next() as f64, next() as f64, next());
+        let mut next = || numbers.next().expect("an answer has three numbers or more");
+        let (cpu, cpu_at_rest, checksum) = (next() as f64, next() as f64, next());
         assert_eq!(checksum, cell.checksum(), "{} gives another answer than serial", self.name);
-        Reply { nanos: numbers.map(|nanos| nanos as f64).collect(), cpu, cpu_at_rest, cpu_idle }
+        Reply { nanos: numbers.map(|nanos| nanos as f64).collect(), cpu, cpu_at_rest }
     }
 }
 

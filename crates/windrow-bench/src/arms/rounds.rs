@@ -5,29 +5,26 @@ use std::rc::Rc;
 use std::sync::{Arc, Barrier, Mutex};
 
 use bytes::BytesMut;
-use windrow::team::{AsyncTeam, Deal, Ended, Mut, split as into};
+use windrow::team::{AsyncTeam, Ended, split as into};
 
-use super::rust_peers::{in_spindle, inside_rayon, outside_rayon, start_rayon};
+use super::rust_peers::{in_spindle, outside_rayon, start_rayon};
 use super::{Arm, Ask, CONTROL, Enter, Loaded, Programs, Reply, SERIAL, Setting, outside, timed_on, windrow_pool};
-use crate::rounds::barriers::{Packed, Spin};
+use crate::rounds::barriers::Spin;
 use crate::rounds::parts::{Cuts, Part, Shared, deal, deal_again, gather};
 use crate::rounds::split::Split;
 use crate::rounds::{Field, add, numbers, sequential};
 use crate::work::Item;
 
 /// windrow's ways.
-pub const WINDROW: [&str; 4] = ["windrow-rounds", "windrow-lines", "windrow-round", "windrow-async"];
+pub const WINDROW: [&str; 3] = ["windrow-rounds", "windrow-round", "windrow-async"];
 /// Other ways to run rounds.
-pub const PEERS: [&str; 18] = [
+pub const PEERS: [&str; 13] = [
     "rayon",
     "rayon-chunks",
-    "rayon-chunks-inside",
     "spindle",
-    "spindle-outside",
     "std-barrier",
     "hurdles",
     "spin",
-    "spin-packed",
     "split",
     "split-tokio",
     "omp-rounds-serial",
@@ -35,8 +32,6 @@ pub const PEERS: [&str; 18] = [
     "omp-passive-team",
     "omp-bound-team",
     "omp-region",
-    "omp-passive-region",
-    "omp-bound-region",
 ];
 
 /// The numbers that all arms of this process use, at the same address for all.
@@ -46,8 +41,8 @@ pub type Stage = Rc<RefCell<Field>>;
 pub fn cell(stage: &Stage, index: usize, n: usize, rounds: usize) -> Rc<Loaded> {
     let items = vec![Item { seed: n as u64, turns: rounds as u64 }];
     *stage.borrow_mut() = Field::new(n, rounds);
-    let sum = [stage.borrow().checksum()];
-    Rc::new(Loaded { index, items, expected: sum.to_vec(), sum })
+    let expected = vec![stage.borrow().checksum()];
+    Rc::new(Loaded { index, items, expected })
 }
 
 /// Runs a number of rounds on the numbers.
@@ -100,12 +95,7 @@ pub fn arm(name: &str, setting: Setting, stage: &Stage, programs: &mut Programs)
 fn windrow(name: &str, setting: Setting) -> Option<(Rounds, Enter)> {
     let threads = setting.threads;
     Some(match name {
-        "windrow-rounds" => arm_of(windrow_pool(setting), move |x, rounds| {
-            windrow_rounds(x, rounds, threads, |tail, deal| deal.parts(into::even(tail, deal.width())));
-        }),
-        "windrow-lines" => arm_of(windrow_pool(setting), move |x, rounds| {
-            windrow_rounds(x, rounds, threads, |tail, deal| deal.parts(into::lines(tail, deal.width())));
-        }),
+        "windrow-rounds" => arm_of(windrow_pool(setting), move |x, rounds| windrow_rounds(x, rounds, threads)),
         "windrow-round" => arm_of(windrow_pool(setting), move |x, rounds| {
             let ended = windrow::team(numbers(x)).width(threads).run(|member| {
                 for i in 0..rounds {
@@ -129,18 +119,13 @@ fn windrow(name: &str, setting: Setting) -> Option<(Rounds, Enter)> {
 }
 
 /// Rounds, each with as many members as pay, of parts that `parts` deals.
-fn windrow_rounds(
-    x: &mut BytesMut,
-    rounds: usize,
-    threads: usize,
-    parts: impl for<'x> Fn(&'x mut [f64], &mut Deal<'x, Mut<[f64]>>) + Sync,
-) {
+fn windrow_rounds(x: &mut BytesMut, rounds: usize, threads: usize) {
     let ended = windrow::team(numbers(x)).width(threads).run(|member| {
         member.rounds::<f64, &mut [f64]>(
             0..rounds,
             |x, i, deal| {
                 let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
-                parts(tail, deal);
+                deal.parts(into::even(tail, deal.width()));
                 *head
             },
             |_, head, mine| add(head, mine),
@@ -185,9 +170,7 @@ fn peer(name: &str, threads: usize) -> Option<(Rounds, Enter)> {
             each_round(x, rounds, |head, tail| tail.par_iter_mut().for_each(|number| *number += head));
         }),
         "rayon-chunks" => arm_of(outside_rayon(threads), move |x, rounds| by_chunks(x, rounds, threads)),
-        "rayon-chunks-inside" => arm_of(inside_rayon(threads), move |x, rounds| by_chunks(x, rounds, threads)),
         "spindle" => arm_of(in_spindle(threads), move |x, rounds| with_spindle(x, rounds, threads)),
-        "spindle-outside" => arm_of(outside_rayon(threads), move |x, rounds| with_spindle(x, rounds, threads)),
         "std-barrier" => arm_of(team_of(threads), move |x, rounds| {
             let barrier = &Barrier::new(threads);
             team(x, rounds, threads, move || {
@@ -202,10 +185,6 @@ fn peer(name: &str, threads: usize) -> Option<(Rounds, Enter)> {
         }),
         "spin" => arm_of(team_of(threads), move |x, rounds| {
             let barrier = &Spin::new(threads);
-            team(x, rounds, threads, move || barrier.wait());
-        }),
-        "spin-packed" => arm_of(team_of(threads), move |x, rounds| {
-            let barrier = &Packed::new(threads);
             team(x, rounds, threads, move || barrier.wait());
         }),
         "split" => arm_of(team_of(threads), move |x, rounds| split(x, rounds, threads)),
@@ -343,7 +322,7 @@ mod tests {
         for (n, rounds) in [(1500, 1500), (3000, 40)] {
             let cell = cell(&stage, 0, n, rounds);
             for name in [SERIAL, CONTROL].into_iter().chain(WINDROW).chain(PEERS) {
-                match arm(name, Setting { threads: 2, shared: false }, &stage, &mut programs) {
+                match arm(name, Setting { threads: 2 }, &stage, &mut programs) {
                     Ok(mut arm) => {
                         arm.load(&cell);
                         let reply = arm.run(Ask { warm_up: 1, calls: 2, each: true, ..Ask::default() });

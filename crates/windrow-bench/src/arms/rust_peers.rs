@@ -10,22 +10,17 @@ use super::{Arm, Here, Setting, outside};
 use crate::work::{Item, serial, work};
 
 /// The arms.
-pub(super) const NAMES: [&str; 15] = [
+pub(super) const NAMES: [&str; 10] = [
     "rayon",
     "rayon-inside",
     "rayon-chunks",
     "rayon-chunks-inside",
-    "rayon-chunks4-inside",
     "rayon-min-len",
     "rayon-min-len-inside",
     "chili",
-    "chili-32",
     "paralight",
-    "paralight-fixed",
     "orx",
-    "orx-fixed",
     "spindle",
-    "spindle-8",
 ];
 
 type Body<'a> = &'a mut (dyn FnMut() + Send);
@@ -38,25 +33,14 @@ pub(super) fn arm(name: &str, Setting { threads, .. }: Setting) -> Option<Box<dy
         "rayon-chunks-inside" => {
             Here::arm(name, inside_rayon(threads), move |_, items, out| by_chunks(items, out, threads))
         }
-        "rayon-chunks4-inside" => {
-            Here::arm(name, inside_rayon(threads), move |_, items, out| by_chunks(items, out, 4 * threads))
-        }
         "rayon-min-len" => Here::arm(name, outside_rayon(threads), move |_, items, out| min_len(items, out, threads)),
         "rayon-min-len-inside" => {
             Here::arm(name, inside_rayon(threads), move |_, items, out| min_len(items, out, threads))
         }
-        "chili" => Here::arm(name, in_chili(threads), |_, items, out| with_chili(items, out, 1)),
-        "chili-32" => Here::arm(name, in_chili(threads), |_, items, out| with_chili(items, out, 32)),
-        "paralight" => with_paralight(name, threads, paralight::threads::RangeStrategy::WorkStealing),
-        "paralight-fixed" => with_paralight(name, threads, paralight::threads::RangeStrategy::Fixed),
-        "orx" => Here::arm(name, outside, move |_, items, out| {
-            with_orx(items, out, orx_parallel::Runner::adaptive_with_pool(orx_pool(threads)));
-        }),
-        "orx-fixed" => Here::arm(name, outside, move |_, items, out| {
-            with_orx(items, out, orx_parallel::Runner::fixed_with_pool(orx_pool(threads)));
-        }),
+        "chili" => Here::arm(name, in_chili(threads), |_, items, out| with_chili(items, out)),
+        "paralight" => with_paralight(name, threads),
+        "orx" => Here::arm(name, outside, move |_, items, out| with_orx(items, out, threads)),
         "spindle" => Here::arm(name, in_spindle(threads), move |_, items, out| with_spindle(items, out, threads)),
-        "spindle-8" => Here::arm(name, in_spindle(threads), move |_, items, out| with_spindle(items, out, 8 * threads)),
         _ => return None,
     })
 }
@@ -124,16 +108,16 @@ pub(super) fn in_chili(threads: usize) -> impl Fn(Body<'_>) {
     }
 }
 
-fn with_chili(items: &[Item], out: &mut [u64], leaf: usize) {
-    fn halve(scope: &mut chili::Scope<'_>, items: &[Item], out: &mut [u64], leaf: usize) {
-        if items.len() <= leaf {
+fn with_chili(items: &[Item], out: &mut [u64]) {
+    fn halve(scope: &mut chili::Scope<'_>, items: &[Item], out: &mut [u64]) {
+        if items.len() <= 1 {
             return serial(items, out);
         }
         let half = items.len() / 2;
         let ((items, more_items), (out, more_out)) = (items.split_at(half), out.split_at_mut(half));
-        scope.join(|scope| halve(scope, items, out, leaf), |scope| halve(scope, more_items, more_out, leaf));
+        scope.join(|scope| halve(scope, items, out), |scope| halve(scope, more_items, more_out));
     }
-    with_scope(|scope| halve(scope, items, out, leaf));
+    with_scope(|scope| halve(scope, items, out));
 }
 
 /// Calls `f` with the scope of the run.
@@ -141,9 +125,10 @@ pub(super) fn with_scope<R>(f: impl FnOnce(&mut chili::Scope<'_>) -> R) -> R {
     CHILI.with_borrow_mut(|scope| f(scope.as_mut().expect("a run has a scope")))
 }
 
-fn with_paralight(name: &str, threads: usize, range_strategy: paralight::threads::RangeStrategy) -> Box<dyn Arm> {
+fn with_paralight(name: &str, threads: usize) -> Box<dyn Arm> {
     use paralight::prelude::*;
     let num_threads = ThreadCount::try_from(threads).expect("at least one thread");
+    let range_strategy = RangeStrategy::WorkStealing;
     let mut pool = ThreadPoolBuilder { num_threads, range_strategy, cpu_pinning: CpuPinningPolicy::No }.build();
     Here::arm(name, outside, move |_, items, out| {
         let pairs = (out.par_iter_mut(), items.par_iter()).zip_eq();
@@ -151,14 +136,11 @@ fn with_paralight(name: &str, threads: usize, range_strategy: paralight::threads
     })
 }
 
-fn orx_pool(threads: usize) -> &'static orx_parallel::BasicPool {
-    static POOL: OnceLock<orx_parallel::BasicPool> = OnceLock::new();
-    POOL.get_or_init(|| orx_parallel::Pool::basic(threads))
-}
-
 /// orx's iterators cannot be zipped, but numbered.
-fn with_orx(items: &[Item], out: &mut Vec<u64>, runner: impl orx_parallel::ParRunner) {
+fn with_orx(items: &[Item], out: &mut Vec<u64>, threads: usize) {
     use orx_parallel::*;
+    static POOL: OnceLock<BasicPool> = OnceLock::new();
+    let runner = Runner::adaptive_with_pool(POOL.get_or_init(|| Pool::basic(threads)));
     out.par_mut().runner(runner).enumerate().for_each(|(at, out)| *out = work(items[at]));
 }
 

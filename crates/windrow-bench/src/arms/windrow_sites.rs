@@ -1,11 +1,11 @@
 //! One call site of windrow for every cell.
 //!
 //! windrow may remember the cost of a call site. In a program, different loops are different call sites, and so are the cells here: 31
-//! places in the source, each with a separate closure type. (`--shared` sends all cells through one.)
+//! places in the source, each with a separate closure type.
 
 use windrow::prelude::*;
 
-use crate::cells::CELLS;
+use crate::cells::RECORDED;
 use crate::work::{Item, work};
 
 /// The loop of a call site.
@@ -19,7 +19,7 @@ macro_rules! site {
 
 #[rustfmt::skip]
 /// The call sites, one for each cell.
-pub static FOR_EACH: [Site; CELLS] = [
+pub static FOR_EACH: [Site; RECORDED] = [
     site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(),
     site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(),
     site!(), site!(), site!(),

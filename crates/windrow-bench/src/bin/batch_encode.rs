@@ -13,14 +13,16 @@
 #[cfg(feature = "mimalloc")]
 use windrow_allocator as _;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use rayon::prelude::*;
-use windrow_bench::{Arm, compare, exit_code, record, stats};
+use windrow_bench::measure::compare;
+use windrow_bench::record::Recording;
+use windrow_bench::{exit_code, record, stats};
 use windrow_tokenizers::BatchEncode;
-use windrow_tokenizers::tokenizers_023::{Encoding, Tokenizer};
+use windrow_tokenizers::full::{Encoding, LibraryTokenizer as Tokenizer};
 
 const THREADS: [usize; 2] = [1, 2];
 const ALLOCATOR: &str = if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" };
@@ -46,9 +48,8 @@ struct Options {
     json: PathBuf,
     #[arg(long, default_value_t = 15)]
     repetitions: usize,
-    /// Write a record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 fn main() -> ExitCode {
@@ -72,7 +73,7 @@ fn texts(mut text: &str, bytes: usize, count: usize) -> Vec<&str> {
 }
 
 fn measure(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     let text =
         std::fs::read_to_string(&options.text).map_err(|error| format!("{}: {error}", options.text.display()))?;
     let tokenizer = Tokenizer::from_file(&options.json).map_err(|error| error.to_string())?;
@@ -95,20 +96,23 @@ fn measure(options: &Options) -> Result<(), String> {
             };
             let windrow = || ours.install(|| ids(tokenizer.encode_batch_fast(texts.clone(), false).expect("encodes")));
             println!("{name}, {threads} threads");
-            let mut arms = [
-                Arm::new("rayon", library),
-                Arm::new("rayon again", library),
-                Arm::new("min_len", min_len),
-                Arm::new("windrow", windrow),
+            let (mut library, mut again) = (library, library);
+            let (mut min_len, mut windrow) = (min_len, windrow);
+            let mut arms: [(&str, &mut dyn FnMut() -> Vec<u32>); 4] = [
+                ("rayon", &mut library),
+                ("rayon again", &mut again),
+                ("min_len", &mut min_len),
+                ("windrow", &mut windrow),
             ];
-            for row in compare(&mut arms, options.repetitions) {
-                println!("  {row}");
-                let line = |(at, time): (usize, &std::time::Duration)| {
-                    format!("{name}/{threads},{},{at},{}", row.name, time.as_nanos())
-                };
-                lines.extend(row.times.iter().enumerate().map(line));
-                if row.name == "windrow" {
-                    gains.push((1.0 / row.ratio, format!("{name}/{threads}")));
+            let times = compare(&mut arms, options.repetitions);
+            let cell = format!("{name}/{threads}");
+            for ((arm, _), own) in arms.iter().zip(&times) {
+                let ratios: Vec<f64> = own.iter().zip(&times[0]).map(|(own, rayon)| own / rayon).collect();
+                let [low, middle, high] = [0.1, 0.5, 0.9].map(|share| stats::quantile(&ratios, share));
+                println!("  {arm:12} {:>12.2} us  x{middle:.3} ({low:.3}..{high:.3})", stats::median(own) / 1e3);
+                lines.extend(own.iter().enumerate().map(|(at, time)| format!("{cell},{arm},{at},{time}")));
+                if *arm == "windrow" {
+                    gains.push((1.0 / middle, cell.clone()));
                 }
             }
         }
@@ -120,13 +124,6 @@ fn measure(options: &Options) -> Result<(), String> {
         worst.0, worst.1
     );
     println!("{verdict}");
-    if options.record {
-        let notes = ["cells are batch/threads".to_owned(), verdict];
-        let name = format!("batch-encode-{ALLOCATOR}");
-        let command = record::command("batch_encode");
-        let columns = "cell,arm,repetition,nanoseconds";
-        let written = record::write_lines(Path::new("bench/record"), &name, &command, &notes, columns, &lines);
-        println!("{}", written.map_err(|error| error.to_string())?.display());
-    }
-    Ok(())
+    let notes = ["cells are batch/threads".to_owned(), verdict];
+    options.record.write(&format!("batch-encode-{ALLOCATOR}"), &notes, "cell,arm,repetition,nanoseconds", &lines)
 }

@@ -4,7 +4,6 @@
 //! An overhead is the time of a construct around a delay, less the delay. Two threads. Every delay is counted before anything is timed.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,27 +11,22 @@ use clap::Parser;
 use windrow_bench::arms::epcc::{ROWS, RUNTIMES, arm, cell};
 use windrow_bench::arms::{Arm, Ask, Programs, Setting};
 use windrow_bench::measure::in_turn;
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::stats::{median, quantile};
-use windrow_bench::work::{Calibration, Item};
+use windrow_bench::work::{Item, TurnCosts};
 
 /// Overheads of regions, loops, barriers and sums, next to two OpenMPs and rayon.
 #[derive(Parser)]
 struct Options {
-    /// Delays in each construct, in nanoseconds, separated by commas.
-    #[arg(long, default_value = "2300,100", value_delimiter = ',')]
-    delays: Vec<u32>,
-    /// Constructs, separated by commas.
-    #[arg(long, default_values_t = ROWS.map(str::to_owned), value_delimiter = ',', hide_default_value = true)]
-    rows: Vec<String>,
     /// Turns of each construct.
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Write a record below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
+/// Delays in each construct, in nanoseconds.
+const DELAYS: [u32; 2] = [2300, 100];
 /// Constructs of a turn.
 const CONSTRUCTS: u64 = 1000;
 /// The rest of threads after a turn.
@@ -43,16 +37,16 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     let (mut programs, mut notes, mut lines) = (Programs::default(), Vec::new(), Vec::new());
-    let calibration = Calibration::measure();
+    let calibration = TurnCosts::measure();
     println!("{}, {} repetitions; nanoseconds beyond the delay", record::machine(), options.repetitions);
-    for &nanos in &options.delays {
+    for nanos in DELAYS {
         let delay = Item { seed: 1, turns: calibration.turns(nanos.into()) };
-        for row in &options.rows {
+        for row in ROWS {
             let mut arms: Vec<Box<dyn Arm>> = Vec::new();
             for runtime in RUNTIMES {
-                match arm(runtime, row, Setting { threads: 2, shared: false }, &mut programs) {
+                match arm(runtime, row, Setting { threads: 2 }, &mut programs) {
                     Ok(arm) => arms.push(arm),
                     Err(missing) if missing.contains("has no") => {}
                     Err(missing) => notes.push(format!("without {runtime}: {missing}")),
@@ -64,7 +58,7 @@ fn run(options: &Options) -> Result<(), String> {
             for (arm, times) in arms.iter().zip(&times) {
                 let (middle, p90) = (median(times), quantile(times, 0.9));
                 let by_best = middle / best;
-                let name = arm.name().trim_end_matches(row.as_str()).trim_end_matches("-epcc-").to_owned();
+                let name = arm.name().trim_end_matches(row).trim_end_matches("-epcc-").to_owned();
                 println!(
                     "  {nanos:>5} ns  {row:<17} {name:<16} {middle:>8.0} (p90 {p90:.0})  x{by_best:.2} of the best OpenMP"
                 );
@@ -84,14 +78,9 @@ fn run(options: &Options) -> Result<(), String> {
     notes.sort();
     notes.dedup();
     notes.iter().for_each(|note| println!("  {note}"));
-    if options.record {
-        let head = [record::versions(), programs.versions(), notes].concat();
-        let columns = "delay_ns,construct,runtime,median_ns,p90,by_best_openmp,ns_of_each_repetition";
-        let command = record::command("epcc");
-        let written = record::write_lines(Path::new("bench/record"), "epcc", &command, &head, columns, &lines);
-        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-    }
-    Ok(())
+    let head = [record::versions(), programs.versions(), notes].concat();
+    let columns = "delay_ns,construct,runtime,median_ns,p90,by_best_openmp,ns_of_each_repetition";
+    options.record.write("epcc", &head, columns, &lines)
 }
 
 /// The nanoseconds that each arm takes for a construct in each turn, beyond the first arm's in the same repetition.

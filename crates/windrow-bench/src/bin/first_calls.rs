@@ -7,16 +7,15 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use windrow_bench::arms::{WITHOUT, commonware};
 use windrow_bench::measure::in_turn;
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::stats::{geometric_mean, median, quantile};
-use windrow_bench::work::{Calibration, Item, serial, work};
+use windrow_bench::work::{Item, TurnCosts, serial, work};
 
 /// The first four calls of a process.
 #[derive(Parser)]
@@ -24,9 +23,8 @@ struct Options {
     /// Processes of each arm in each cell.
     #[arg(long, default_value_t = 15)]
     repetitions: usize,
-    /// Write a record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
     /// Run as a process of one arm: its name, items, turns of an item.
     #[arg(long, num_args = 3, hide = true)]
     child: Vec<String>,
@@ -154,9 +152,9 @@ fn without(arm: &str) -> Result<windrow::Pool, String> {
 type Times = BTreeMap<&'static str, [Vec<f64>; CALLS]>;
 
 fn measure(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let calibration = Calibration::measure();
+    let calibration = TurnCosts::measure();
     let mut arms = vec!["serial", "control", "windrow", "explained", "rayon", "commonware"];
     arms.extend(WITHOUT.iter().map(|(name, _)| *name));
     let (mut lines, mut ratios) = (Vec::new(), BTreeMap::<&str, Vec<f64>>::new());
@@ -216,14 +214,7 @@ fn measure(options: &Options) -> Result<(), String> {
         })
         .collect();
     notes.iter().for_each(|note| println!("{note}"));
-    if options.record {
-        let mut head = record::versions();
-        head.extend(notes);
-        let columns = "cell,arm,median_ns,ratio,ratio_p10,ratio_p90,predicted_by_serial,ns_of_each_repetition";
-        let root = Path::new("bench/record");
-        let command = record::command("first_calls");
-        let written = record::write_lines(root, "first-calls", &command, &head, columns, &lines);
-        println!("{}", written.map_err(|error| error.to_string())?.display());
-    }
-    Ok(())
+    let head = [record::versions(), notes].concat();
+    let columns = "cell,arm,median_ns,ratio,ratio_p10,ratio_p90,predicted_by_serial,ns_of_each_repetition";
+    options.record.write("first-calls", &head, columns, &lines)
 }

@@ -5,24 +5,20 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use windrow_bench::arms::joins::{RUNTIMES, Recursion, cell, recursion};
-use windrow_bench::arms::{Arm, CONTROL, Programs, SERIAL, Setting};
+use windrow_bench::arms::{Arm, Programs, Setting};
 use windrow_bench::measure::{self, Plan};
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::report::{Cell, Report};
 use windrow_bench::verdict::Regime;
 
 /// Recursion by `join`: Fibonacci numbers with a cut-off and without, a tree's sum, quicksort, and joins one after another.
 #[derive(Parser)]
 struct Options {
-    /// Runtimes beside serial and its control, separated by commas.
-    #[arg(long, default_values_t = RUNTIMES[2..].iter().map(|name| (*name).to_owned()), value_delimiter = ',', hide_default_value = true)]
-    runtimes: Vec<String>,
     /// Number of turns of each runtime.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Write a record below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 fn main() -> ExitCode {
@@ -33,15 +29,12 @@ fn main() -> ExitCode {
 type Arms = Vec<Box<dyn Arm>>;
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let setting = Setting { threads, shared: false };
+    options.record.allowed()?;
+    let threads = windrow_bench::cpu::count();
+    let setting = Setting { threads };
     let (mut programs, mut notes) = (Programs::default(), Vec::new());
     let mut runtimes: Vec<(String, Arms)> = Vec::new();
-    for name in [SERIAL, CONTROL].into_iter().chain(options.runtimes.iter().map(String::as_str)) {
-        if !RUNTIMES.contains(&name) {
-            return Err(format!("no runtime is called {name}"));
-        }
+    for name in RUNTIMES {
         match Recursion::ALL.into_iter().map(|kind| recursion(name, kind, setting, &mut programs)).collect() {
             Ok(arms) => runtimes.push((name.to_owned(), arms)),
             Err(error) => notes.push(format!("without {name}: {error}")),
@@ -72,10 +65,7 @@ fn run(options: &Options) -> Result<(), String> {
         report.cells.push(cell);
     }
     print!("{}", report.summary());
-    if options.record {
-        let written = report.record("joins", "joins", &programs, &notes);
-        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-    }
+    report.record(options.record, "joins", &programs, &notes)?;
     if report.is_impossible() {
         return Err("a recursion was faster than all threads together can be".to_owned());
     }

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use half::{bf16, f16};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, LinalgScalar};
 use windrow_bench::measure::in_turn;
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::stats::median;
 use windrow_collective::{Float, Fused, Group, MatMut, MatRef, Operands, Operation, Rank, Tiles};
 use windrow_product::{Matrix, MatrixMut, Number, PackedB, Product, Workspace};
@@ -34,9 +33,8 @@ struct Options {
     /// A Python with numpy, to compare with it: OpenBLAS in the wheels of PyPI.
     #[arg(long, value_name = "PYTHON")]
     numpy: Option<String>,
-    /// Write a record below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 const ROWS: usize = 1024;
@@ -407,7 +405,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     let set = PackedB::new(Matrix::new(&[1.0_f32], 1, 1)).instruction_set();
     let what = if options.shapes { "m x n x k".to_owned() } else { format!("{ROWS} rows, n = k") };
     println!("{what}, {set}, {}: GFLOP/s, medians of {}", record::machine(), options.repetitions);
@@ -425,19 +423,13 @@ fn run(options: &Options) -> Result<(), String> {
         cells.push(narrow::<bf16>(options, "bf16", size, bf16::from_f32));
         cells.push(narrow::<f16>(options, "f16", size, f16::from_f32));
     }
-    if options.record {
-        let mut notes = vec![format!("instructions: {set}"), format!("peers: {}", record::versions().join(", "))];
-        if let Some(python) = &options.numpy {
-            notes.push(format!("numpy {}", Numpy::start(python, Shape::new([1; 3], PLAIN), "float32")?.version));
-        }
-        let lines: Vec<String> = cells.iter().flat_map(lines).collect();
-        let command = record::command("products");
-        let columns = "cell,arm,repetition,nanoseconds";
-        let name = if options.shapes { "products-shapes" } else { "products" };
-        let written = record::write_lines(Path::new("bench/record"), name, &command, &notes, columns, &lines);
-        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
+    let mut notes = vec![format!("instructions: {set}"), format!("peers: {}", record::versions().join(", "))];
+    if let Some(python) = &options.numpy {
+        notes.push(format!("numpy {}", Numpy::start(python, Shape::new([1; 3], PLAIN), "float32")?.version));
     }
-    Ok(())
+    let lines: Vec<String> = cells.iter().flat_map(lines).collect();
+    let name = if options.shapes { "products-shapes" } else { "products" };
+    options.record.write(name, &notes, "cell,arm,repetition,nanoseconds", &lines)
 }
 
 fn lines(cell: &Measured) -> Vec<String> {

@@ -5,7 +5,6 @@
 //! median of the ratios of one repetition.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use windrow::team::Lent;
 use windrow_bench::measure::in_turn;
 use windrow_bench::neighbour::{Neighbour, Neighbours};
 use windrow_bench::programs::{Article, Bitonic, Jacobi, Lu, Program, Wavefront};
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::stats::{geometric_mean, median};
 
 /// Numerical programs by teams, next to serial code and rayon.
@@ -31,9 +30,8 @@ struct Options {
     processes: u16,
     #[command(flatten)]
     neighbours: Neighbours,
-    /// Write a record below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 /// The arms, by their place in a cell.
@@ -141,7 +139,7 @@ where
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     println!("{}, {} processes of {} repetitions", record::machine(), options.processes, options.repetitions);
     let _neighbours = options.neighbours.start();
     let mut cells: Vec<(String, Vec<Cell>)> = Vec::new();
@@ -191,15 +189,9 @@ fn run(options: &Options) -> Result<(), String> {
         )
     });
     notes.iter().for_each(|note| println!("  {note}"));
-    if options.record {
-        let head = [record::versions(), notes.to_vec()].concat();
-        let columns = "program,process,arm,median_ns,ns_of_each_repetition";
-        let name = format!("programs{}", options.neighbours.suffix());
-        let command = record::command("programs");
-        let written = record::write_lines(Path::new("bench/record"), &name, &command, &head, columns, &lines);
-        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-    }
-    Ok(())
+    let head = [record::versions(), notes.to_vec()].concat();
+    let name = format!("programs{}", options.neighbours.suffix());
+    options.record.write(&name, &head, "program,process,arm,median_ns,ns_of_each_repetition", &lines)
 }
 
 #[cfg(test)]

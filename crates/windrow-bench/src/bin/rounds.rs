@@ -10,7 +10,7 @@ use windrow_bench::arms::rounds::{self, PEERS, Stage, arm, cell};
 use windrow_bench::arms::{Arm, Ask, CONTROL, Programs, SERIAL, Setting};
 use windrow_bench::measure::{self, Plan};
 use windrow_bench::neighbour::Neighbour;
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::report::{Cell, Report};
 use windrow_bench::rounds::{input, one_share};
 use windrow_bench::verdict::Regime;
@@ -19,7 +19,7 @@ use windrow_bench::verdict::Regime;
 #[derive(Parser)]
 struct Options {
     /// Numbers, separated by commas: 10k (all rounds), 100k (the first 3000), 400k (the first 1000).
-    #[arg(long, default_value = "10k,100k,400k", value_delimiter = ',', value_parser = size)]
+    #[arg(long, default_value = "10000,100000,400000", value_delimiter = ',')]
     sizes: Vec<usize>,
     /// The conditions around the rounds; `cold` means nothing here.
     #[arg(long, value_enum, default_value = "warm")]
@@ -30,20 +30,8 @@ struct Options {
     /// Number of turns of each arm.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Write a record below bench/record.
-    #[arg(long)]
-    record: bool,
-}
-
-/// A number, in thousands with a `k`.
-fn size(text: &str) -> Result<usize, String> {
-    let (digits, unit) = text.strip_suffix('k').map_or((text, 1), |digits| (digits, 1000));
-    let size = digits
-        .parse()
-        .ok()
-        .and_then(|size: usize| size.checked_mul(unit))
-        .filter(|size| (1000..=1_000_000).contains(size));
-    size.ok_or_else(|| "a size is between 1k and 1000k".to_owned())
+    #[command(flatten)]
+    record: Recording,
 }
 
 /// An arm that takes longer than this, relative to serial, is left out.
@@ -57,13 +45,7 @@ fn main() -> ExitCode {
     if Neighbour::is_this_process() {
         return ExitCode::SUCCESS;
     }
-    match run(&Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    windrow_bench::exit_code(run(&Options::parse()))
 }
 
 /// The names of the arms to run, serial and its control first.
@@ -129,13 +111,13 @@ fn quick_enough(arms: Vec<Box<dyn Arm>>, stage: &Stage, notes: &mut Vec<String>)
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    options.record.allowed()?;
+    let cpus = windrow_bench::cpu::count();
     let threads = if options.regime == Regime::Oversubscribed { 2 * cpus } else { cpus };
     let (stage, mut programs, mut notes) = (Stage::default(), Programs::default(), Vec::new());
     let mut arms: Vec<Box<dyn Arm>> = Vec::new();
     for name in arm_names(&options.arms)? {
-        match arm(&name, Setting { threads, shared: false }, &stage, &mut programs) {
+        match arm(&name, Setting { threads }, &stage, &mut programs) {
             Ok(arm) => arms.push(arm),
             Err(error) => notes.push(format!("without {name}: {error}")),
         }
@@ -161,11 +143,8 @@ fn run(options: &Options) -> Result<(), String> {
         report.cells.push(cell);
     }
     drop(neighbour);
-    if options.record {
-        let name = format!("rounds-{}", format!("{:?}", plan.regime).to_lowercase());
-        let written = report.record("rounds", &name, &programs, &notes);
-        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-    }
+    let name = format!("rounds-{}", format!("{:?}", plan.regime).to_lowercase());
+    report.record(options.record, &name, &programs, &notes)?;
     if report.is_impossible() {
         return Err("rounds were faster than a thread does its share of them alone".to_owned());
     }

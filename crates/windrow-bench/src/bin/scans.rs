@@ -8,16 +8,15 @@
 //! * `rayon`: sums of a chunk for each thread, the prefixes of these, and a second pass that adds and writes.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
 use rayon::prelude::*;
 use windrow::prelude::ParallelSliceMut as _;
-use windrow_bench::random::Random;
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::stats::median;
+use windrow_bench::work::Random;
 
 /// Prefix sums of many numbers.
 #[derive(Parser)]
@@ -27,9 +26,8 @@ struct Options {
     sizes: Vec<usize>,
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Write a record below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 /// Running sums, in place.
@@ -69,7 +67,7 @@ fn rayon(numbers: &mut [u64]) {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     println!("{}, {} repetitions; numbers in a millisecond", record::machine(), options.repetitions);
     let arms: [(&str, Scan); 4] = [("serial", serial), ("control", serial), ("windrow", windrow), ("rayon", rayon)];
     let mut lines = Vec::new();
@@ -101,12 +99,5 @@ fn run(options: &Options) -> Result<(), String> {
             println!("{size:>9} {:<8} {:>9.0}  x{:.3}", arm.0, size as f64 * 1e6 / median(own), median(&ratios));
         }
     }
-    if options.record {
-        let command = record::command("scans");
-        let columns = "cell,arm,repetition,nanoseconds";
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record");
-        let written = record::write_lines(&root, "scans", &command, &record::versions(), columns, &lines);
-        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-    }
-    Ok(())
+    options.record.write("scans", &record::versions(), "cell,arm,repetition,nanoseconds", &lines)
 }

@@ -3,6 +3,7 @@
 //! For each file, in one interleaved run:
 //!
 //! * `read`, `parse`, `encode`, `write`: each stage alone on one thread, with what it needs made outside of the measured time;
+//! * `count/T`: [`count`] on T threads, from the first read to the sum;
 //! * `job/T`: [`encode`] on T threads and as many CPUs, from the first read to the published files; `job/1 again` is the control.
 //!
 //! Every engine is new, so all caches are empty. No job takes less than its *bound*: the CPU time of all stages divided by T, or the time
@@ -21,9 +22,10 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use windrow_bench::cpu::CpuClock;
 use windrow_bench::measure::in_turn;
-use windrow_bench::{exit_code, record, stats};
+use windrow_bench::record::Recording;
+use windrow_bench::{exit_code, stats};
 use windrow_tokenizers::document::text_of;
-use windrow_tokenizers::encode::{Job, encode};
+use windrow_tokenizers::encode::{Counted, Counting, Job, count, encode};
 use windrow_tokenizers::input::{Batch, InputFile, InputOptions, Reader, resolve};
 use windrow_tokenizers::output::{Output, OutputOptions};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -52,9 +54,8 @@ struct Options {
     /// Folder of the outputs; one in memory keeps the disk out of the figures.
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// Write a record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 fn main() -> ExitCode {
@@ -168,6 +169,22 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// The job without an output.
+    fn count(&self, threads: usize) -> Outcome<Spent> {
+        let (tokenizer, inputs, pool) = (self.load()?, self.inputs()?, windrow::Pool::new(threads));
+        let mut tokens = 0;
+        let spent = spent(|| {
+            let mut each = |_, counted: Result<Counted, _>| {
+                tokens += counted.map_or(0, |counted| counted.tokens);
+                true
+            };
+            pool.install(|| count(Job::new(inputs), &tokenizer, &Counting::default(), &mut each))?;
+            Ok(())
+        });
+        assert_eq!(tokens, self.ids.len() as u64, "the count and the engine agree");
+        spent
+    }
+
     fn job(&self, threads: usize) -> Outcome<Spent> {
         let (tokenizer, output, inputs) = (self.load()?, self.output()?, self.inputs()?);
         spent(|| {
@@ -212,7 +229,7 @@ fn keep_on(cpus: &CpuSet, count: usize) -> Outcome<()> {
 }
 
 fn measure(options: &Options) -> Outcome<()> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     let cpus = sched_getaffinity(Pid::from_raw(0))?;
     let folder = tempfile::tempdir_in(&options.folder)?;
     let (mut lines, mut notes) = (Vec::new(), Vec::new());
@@ -223,13 +240,18 @@ fn measure(options: &Options) -> Outcome<()> {
         let mebibytes = text_bytes as f64 / (1 << 20) as f64;
         println!("{name}: {mebibytes:.0} MiB of text in {} documents, {} ids", case.texts.len(), case.ids.len());
         let jobs = [("job/1", 1), ("job/2", 2), ("job/1 again", 1)];
-        let arms: Vec<&str> = STAGES.into_iter().chain(jobs.map(|job| job.0)).collect();
+        let counts = [("count/1", 1), ("count/2", 2)];
+        let arms: Vec<&str> = STAGES.into_iter().chain(jobs.iter().chain(&counts).map(|job| job.0)).collect();
         let mut times: Vec<Vec<Spent>> = vec![Vec::new(); arms.len()];
         for repetition in 0..options.repetitions {
             for arm in in_turn(arms.len(), repetition) {
-                let threads = arm.checked_sub(STAGES.len()).map_or(1, |job| jobs[job].1);
+                let threads = if arms[arm].ends_with("/2") { 2 } else { 1 };
                 keep_on(&cpus, threads)?;
-                let spent = if arm < STAGES.len() { case.stage(arm)? } else { case.job(threads)? };
+                let spent = match arms[arm] {
+                    name if name.starts_with("job") => case.job(threads)?,
+                    name if name.starts_with("count") => case.count(threads)?,
+                    _ => case.stage(arm)?,
+                };
                 times[arm].push(spent);
                 let [wall, cpu] = [spent.wall, spent.cpu].map(|seconds| seconds * 1e9);
                 lines.push(format!("{name},{},{repetition},{wall:.0},{cpu:.0}", arms[arm]));
@@ -260,11 +282,5 @@ fn measure(options: &Options) -> Outcome<()> {
             notes.push(verdict);
         }
     }
-    if options.record {
-        let columns = "input,arm,repetition,nanoseconds,cpu_nanoseconds";
-        let root = Path::new("bench/record");
-        let written = record::write_lines(root, "encode-stages", &record::command("stages"), &notes, columns, &lines)?;
-        println!("{}", written.display());
-    }
-    Ok(())
+    Ok(options.record.write("encode-stages", &notes, "input,arm,repetition,nanoseconds,cpu_nanoseconds", &lines)?)
 }

@@ -1,9 +1,6 @@
 //! All tests of the crate but `batch_tasks.rs`, which has an allocator that counts.
 
 mod async_team;
-mod decompose;
 mod interop;
-mod kernels;
-mod simulate;
 mod surface;
 mod tower;

@@ -2,16 +2,16 @@
 
 use thiserror::Error;
 
-use super::Engine;
+use super::BpeEngine;
 use crate::added::AddedToken;
 
 /// An id without a token.
 ///
 /// ```
-/// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar, UnknownId};
+/// # use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar, UnknownId};
 /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
 /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
-/// # let engine = Engine::new(&definition, &EngineOptions::default())?;
+/// # let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
 /// let mut bytes = Vec::new();
 /// assert_eq!(engine.decode(&[97, 98, 9999, 99], &mut bytes), Err(UnknownId { index: 2, id: 9999 }));
 /// assert_eq!(bytes, b"ab");
@@ -45,17 +45,17 @@ impl Contents {
     }
 }
 
-impl Engine {
+impl BpeEngine {
     /// Appends the bytes of the tokens with these ids to `bytes`.
     ///
     /// They are UTF-8 only as a whole: a token may end inside of a character. An added token without an id in the [`Definition`](super::Definition)
     /// has none here.
     ///
     /// ```
-    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+    /// # use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
     /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
     /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
-    /// # let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// # let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
     /// let (ids, mut bytes) = (engine.encode_batch(&["café"])?.values, Vec::new());
     /// engine.decode(&ids, &mut bytes)?;
     /// assert_eq!(String::from_utf8(bytes)?, "café");

@@ -6,12 +6,12 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::Engine;
+use super::BpeEngine;
 use crate::added::AddedMatch;
 use crate::engine::NoMemory;
 use crate::nfc;
 
-impl Engine {
+impl BpeEngine {
     /// The ids of `text`, and the bytes of `text` that each stands for, by the threads of the current pool.
     ///
     /// The places are those of Hugging Face's `tokenizers` 0.23. They are whole characters: the tokens of a character that takes several of
@@ -19,12 +19,12 @@ impl Engine {
     /// before.
     ///
     /// ```
-    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+    /// # use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
     /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).chain([(b"ab".to_vec(), 256)]).collect();
     /// # let merges = vec![(u32::from(b'a'), u32::from(b'b'))];
     /// # let definition =
     /// #     Definition { grammar: Grammar::Gpt2, tokens, merges, ignore_merges: false, added: Vec::new(), nfc: false };
-    /// let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
     /// let (ids, places) = engine.encode_with_offsets("abé")?;
     /// assert_eq!(ids, [256, 0xc3, 0xa9]);
     /// assert_eq!(places, [0..2, 2..4, 2..4]);
@@ -46,12 +46,12 @@ impl Engine {
     /// too.
     ///
     /// ```
-    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+    /// # use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
     /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).chain([(b"ab".to_vec(), 256)]).collect();
     /// # let merges = vec![(u32::from(b'a'), u32::from(b'b'))];
     /// # let definition =
     /// #     Definition { grammar: Grammar::Gpt2, tokens, merges, ignore_merges: false, added: Vec::new(), nfc: false };
-    /// let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
     /// let ids = engine.encode_batch(&["abc d"])?.values;
     /// assert_eq!(engine.words("abc d", &ids), [0, 0, 1, 1]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

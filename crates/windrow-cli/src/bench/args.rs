@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-
-use super::result::Shape;
-use crate::size;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use windrow_scenarios::ScenarioGroup;
+use windrow_tokenizers::run::Threads;
 
 pub(crate) const HELP: &str = "\
 {about}
 
 Examples:
   windrow bench --quick
-  windrow bench --quick --report bench.html
+  windrow bench --quick --against rayon --report bench.html
   windrow bench --only loops,rounds --json bench.json
   windrow bench --threads 4 --report bench.html --json bench.json --overwrite
 
@@ -25,6 +25,12 @@ pub(crate) const AFTER_HELP: &str = "\
 Exit codes: 0 done (losses included), 1 failed, or a result is faster than the machine can be, 2 usage, 73 an output cannot be created, \
 74 writing failed, 129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.";
 
+/// A library that windrow is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Peer {
+    Rayon,
+}
+
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
     /// Fewer repetitions: all cells in less than three minutes on an idle machine.
@@ -32,12 +38,16 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
 
     /// Measure these groups of scenarios only. Can be repeated.
-    #[arg(long, value_name = "SHAPE,...", value_enum, value_delimiter = ',')]
-    pub(crate) only: Vec<Shape>,
+    #[arg(long, value_name = "SHAPE,...", value_delimiter = ',', value_parser = groups())]
+    pub(crate) only: Vec<ScenarioGroup>,
+
+    /// Measure this library next to windrow, in loops, recursion and rounds.
+    #[arg(long, value_name = "LIBRARY", value_enum)]
+    pub(crate) against: Option<Peer>,
 
     /// Threads of windrow and of the choices by hand; auto: as many as affinity and quota allow.
-    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = size::threads)]
-    pub(crate) threads: usize,
+    #[arg(long, value_name = "auto|N", default_value = "auto")]
+    pub(crate) threads: Threads,
 
     /// Write a page with pictures and all cells: one file without scripts, for any browser.
     #[arg(long, value_name = "FILE.html")]
@@ -58,4 +68,11 @@ pub(crate) struct Options {
     /// Few cells and few repetitions, for tests.
     #[arg(long, hide = true)]
     pub(crate) tiny: bool,
+}
+
+fn groups() -> impl TypedValueParser<Value = ScenarioGroup> {
+    PossibleValuesParser::new(ScenarioGroup::ALL.map(ScenarioGroup::name)).map(|name| {
+        let named = ScenarioGroup::ALL.into_iter().find(|group| group.name() == name);
+        named.expect("a possible value")
+    })
 }

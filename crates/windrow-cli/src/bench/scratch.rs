@@ -8,9 +8,9 @@ use std::process;
 use windrow_tokenizers::shown;
 
 use crate::exit::Code;
-use crate::staged::Refusal;
+use crate::staged::Refused;
 
-/// Where Linux keeps files in memory.
+/// The folder in which Linux keeps files in memory.
 const MEMORY: &str = "/dev/shm";
 
 /// The folders. Dropping it removes them.
@@ -24,10 +24,10 @@ pub(super) struct Paths {
 }
 
 impl Scratch {
-    pub(super) fn create(mut paths: Paths) -> Result<Self, Refusal> {
+    pub(super) fn create(mut paths: Paths) -> Result<Self, Refused> {
         fs::create_dir(&paths.disk).map_err(|error| {
             let hint = "hint: set TMPDIR to a folder that can be written";
-            (format!("cannot create {}: {error}\n{hint}", shown(&paths.disk)), Code::CannotCreate)
+            Refused(format!("cannot create {}: {error}\n{hint}", shown(&paths.disk)), Code::CannotCreate)
         })?;
         if fs::create_dir(&paths.memory).is_err() {
             paths.memory = paths.disk.clone();
@@ -39,21 +39,21 @@ impl Scratch {
         &self.0.disk
     }
 
-    /// The folder on the disk, where the system has none in memory.
+    /// The folder in memory, or the folder on the disk if the system has none in memory.
     pub(super) fn memory(&self) -> &Path {
         &self.0.memory
     }
 }
 
 impl Paths {
-    /// Of folders that are still to be created.
+    /// The paths of folders that are still to be created.
     pub(super) fn new() -> Self {
         let name = format!("windrow-bench-{}", process::id());
         Self { disk: env::temp_dir().join(&name), memory: Path::new(MEMORY).join(name) }
     }
 
     pub(super) fn remove(&self) {
-        // What cannot be removed is left to the system, whose folders these are in.
+        // Files that cannot be removed are left to the system, in whose folders they are.
         let _ = fs::remove_dir_all(&self.disk);
         let _ = fs::remove_dir_all(&self.memory);
     }

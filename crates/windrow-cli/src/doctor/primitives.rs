@@ -1,6 +1,6 @@
-//! What synchronization costs on this machine, measured in a few seconds.
+//! The costs of synchronization on this machine, measured in a few seconds.
 //!
-//! Pools do not read this: they guess these costs, and learn from their first calls how wrong that was. The figures are for a reader who
+//! Pools do not read these figures: they guess the costs, and correct the guesses from their first calls. The figures are for a reader who
 //! asks on what kind of machine a program has decided.
 
 use std::fmt;
@@ -15,7 +15,7 @@ use windrow::{Nanos, Pool};
 use windrow_sync::machine::{cpus, tick, ticks_per_micro};
 use windrow_sync::relaxed::RelaxedU64;
 
-/// One primitive of synchronization, and what it costs.
+/// One primitive of synchronization, and its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Primitive {
     /// The name, in up to four words.
@@ -36,7 +36,7 @@ impl fmt::Display for Primitive {
     }
 }
 
-/// With a decimal also below a microsecond.
+/// A time with a decimal even below a microsecond.
 fn fine(time: Nanos) -> String {
     if time.0 < 1e3 { format!("{:.1} ns", time.0) } else { time.to_string() }
 }
@@ -46,7 +46,7 @@ pub(super) const PRIMITIVES: usize = 9;
 
 /// Measures the primitives, and calls `done` after each. The machine should be idle.
 ///
-/// On a machine with one CPU, only what concerns one thread is measured.
+/// On a machine with one CPU, only the primitives of one thread are measured.
 pub(super) fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
     let mut primitives = Vec::with_capacity(PRIMITIVES);
     let mut add = |name, what, mut samples: Vec<f64>| {
@@ -67,7 +67,7 @@ pub(super) fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
         let pool = Pool::new(2);
         let rests = [Duration::ZERO, PARKED, PARKED_LONG];
         let mut entered: [Vec<f64>; 3] = Default::default();
-        // Alternately, because a neighbour on the machine stays for a while.
+        // Alternately, because a disturbance on the machine lasts for a while.
         for _ in 0..ROUNDS {
             entered.iter_mut().zip(rests).for_each(|(all, rest)| all.extend(regions(&pool, rest)));
         }
@@ -86,44 +86,40 @@ fn nanos(time: Duration) -> f64 {
 /// Samples of a primitive that takes nanoseconds.
 const SAMPLES: usize = 301;
 
-fn clock() -> Vec<f64> {
-    const READS: u32 = 1000;
+/// Samples of the mean time of `count` calls of `work`, which gets their numbers from 0.
+fn samples(count: u64, mut work: impl FnMut(u64)) -> Vec<f64> {
     let batch = |_| {
         let begin = Instant::now();
-        for _ in 0..READS {
-            black_box(tick());
-        }
-        nanos(begin.elapsed()) / f64::from(READS)
+        (0..count).for_each(&mut work);
+        nanos(begin.elapsed()) / count as f64
     };
     (0..SAMPLES).map(batch).collect()
 }
 
+fn clock() -> Vec<f64> {
+    samples(1000, |_| {
+        black_box(tick());
+    })
+}
+
 fn claims() -> Vec<f64> {
-    const CLAIMS: u32 = 64;
     let word = AtomicU64::new(0);
-    let batch = |_| {
-        let begin = Instant::now();
-        for claim in 0..u64::from(CLAIMS) {
-            // Relaxed: only this thread uses the word; the cost is asked for.
-            let _ = black_box(word.compare_exchange(claim, claim + 1, Ordering::Relaxed, Ordering::Relaxed));
-            black_box(tick());
-        }
-        word.store(0, Ordering::Relaxed); // Relaxed: as above.
-        nanos(begin.elapsed()) / f64::from(CLAIMS)
-    };
-    (0..SAMPLES).map(batch).collect()
+    let mut claimed = 0;
+    samples(64, |_| {
+        // Relaxed: only this thread uses the word; only the cost matters.
+        let _ = black_box(word.compare_exchange(claimed, claimed + 1, Ordering::Relaxed, Ordering::Relaxed));
+        claimed += 1;
+        black_box(tick());
+    })
 }
 
 fn copies() -> Vec<f64> {
     let from = vec![1u8; 1 << 20];
     let mut to = vec![0u8; 1 << 20];
-    let mut batch = |_| {
-        let begin = Instant::now();
+    samples(1, |_| {
         to.copy_from_slice(black_box(&from));
         black_box(&mut to);
-        nanos(begin.elapsed())
-    };
-    (0..SAMPLES).map(&mut batch).collect()
+    })
 }
 
 /// Two threads answer each other: a round trip moves two lines.
@@ -141,18 +137,14 @@ fn lines() -> Vec<f64> {
             }
         });
         let mut trip = 0;
-        let mut batch = |_| {
-            let begin = Instant::now();
-            for _ in 0..TRIPS {
-                trip += 1;
-                ping.set(trip);
-                while pong.get() < trip {
-                    spin_loop();
-                }
+        let round_trips = samples(TRIPS, |_| {
+            trip += 1;
+            ping.set(trip);
+            while pong.get() < trip {
+                spin_loop();
             }
-            nanos(begin.elapsed()) / (2 * TRIPS) as f64
-        };
-        (0..SAMPLES).map(&mut batch).collect()
+        });
+        round_trips.into_iter().map(|round_trip| round_trip / 2.0).collect()
     })
 }
 
@@ -189,7 +181,7 @@ fn wakes() -> (Vec<f64>, Vec<f64>) {
     (calls, latencies)
 }
 
-/// The caller stays awake, as one that works.
+/// Spins like a caller that works.
 fn pause(time: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < time {
@@ -197,7 +189,7 @@ fn pause(time: Duration) {
     }
 }
 
-/// Longer than a worker spins, and shorter than after which its CPU counts as halted.
+/// Longer than a worker spins, and shorter than the pause after which its CPU counts as halted.
 const PARKED: Duration = Duration::from_micros(500);
 /// After this pause its CPU counts as halted.
 const PARKED_LONG: Duration = Duration::from_millis(2);
@@ -208,7 +200,7 @@ const REGIONS: usize = 40;
 
 /// Time that regions of two items take beyond an item, each after a rest.
 fn regions(pool: &Pool, rest: Duration) -> Vec<f64> {
-    // Longer than it takes a halted CPU to begin, so that two items are shared in every state.
+    // Longer than a halted CPU takes to begin, so that two items are shared in every state.
     const ITEM: Duration = Duration::from_micros(100);
     let mut region = |_| {
         pause(rest);

@@ -52,8 +52,8 @@ fn check<'a>(
 ) -> Result<(Task<'a>, Option<Outputs<'a>>), Refused> {
     options.check()?;
     let started = fused.size();
-    if options.ranks != started as u64 {
-        let ranks = options.ranks;
+    if options.request.ranks != started as u64 {
+        let ranks = options.request.ranks;
         let hint = match started {
             1 => format!("start it with mpiexec -n {ranks} windrow plan ..."),
             _ => format!("mpiexec -n {ranks}, or --ranks {started}"),
@@ -92,7 +92,7 @@ fn agree<T>(fused: &mut Fused<World>, mine: Result<T, Refused>) -> Result<T, Ref
 
 /// Number of ranks on this machine, including this one.
 fn sharing(fused: &mut Fused<World>) -> Result<u64, Error> {
-    // Without this file, the free memory is unknown too.
+    // Without this file, the free memory is also unknown.
     let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     boot.hash(&mut hasher);

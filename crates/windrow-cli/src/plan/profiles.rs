@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use windrow_collective::{
-    Interpolation, Profile, ProfileEntry, Profiles, ProfilesErrorKind, Refit, Shape, Stage, Tiles as Cut,
+    Interpolation, Profile, ProfileEntry, Profiles, ProfilesErrorKind, Refit, Shape, Tiles as Cut,
 };
+use windrow_tiling::planner::Calibrated;
 use windrow_tokenizers::shown;
 
 use super::args::{Options, Where};
-use super::calibrate::{limited, samples};
-use super::samples::{Calibrated, Measured, text};
-use super::{Refused, impossible};
+use super::calibrate::{calibrated, collective, limited, times};
+use super::{Refused, Source, text};
 
 /// Maximum number of entries that a message lists.
 const LISTED: usize = 4;
@@ -21,7 +21,7 @@ pub(super) fn read_or_new(path: &Path) -> Result<Profiles, Refused> {
 }
 
 fn parsed(path: &Path) -> Result<Profiles, Refused> {
-    Profiles::from_json(&text(path)?).map_err(|error| {
+    Profiles::from_json(&text(path)?.text).map_err(|error| {
         let colon = if error.place().is_some() { "" } else { " " };
         Refused::bad_input(format_args!(
             "{}:{colon}{error}\nhint: --calibrate with --profile writes such files",
@@ -31,13 +31,13 @@ fn parsed(path: &Path) -> Result<Profiles, Refused> {
 }
 
 /// Adds the calibration to the profiles.
-pub(super) fn add(profiles: &mut Profiles, options: &Options, measured: &Measured) {
-    if let Some(calibrated) = &measured.calibrated {
-        profiles.insert(machine(options), link(options), calibrated.kept.clone());
+pub(super) fn add(profiles: &mut Profiles, options: &Options, source: &Source) {
+    if let Some(kept) = &source.kept {
+        profiles.insert(machine(options), link(options), kept.clone());
     }
 }
 
-/// What became of the predictions that programs made with a profile: whether they drift, and the last re-fit.
+/// The fate of the predictions that programs made with a profile: their drift, and the last re-fit.
 pub(super) fn drift(profile: &Profile, origin: &str) -> Vec<String> {
     let drifted = profile.needs_refit().then(|| format!("predictions of {origin} have drifted: calibrate again"));
     let refit = profile.refits().next_back().map(|Refit { after, compute, communicate, refused, .. }| match refused {
@@ -63,8 +63,8 @@ fn link(options: &Options) -> String {
     }
 }
 
-/// The measurements of the operation that a file of profiles has, or those that are interpolated from measured n and k.
-pub(super) fn read(options: &Options) -> Result<Measured, Refused> {
+/// The measurements of the operation in a file of profiles, or measurements interpolated from measured n and k.
+pub(super) fn read(options: &Options) -> Result<Source, Refused> {
     let Some(path) = &options.profile else { return Err(Refused::usage("no file of profiles is given")) };
     let (profiles, file, machine) = (parsed(path)?, shown(path), machine(options));
     let shape = shape(options)?;
@@ -122,23 +122,17 @@ pub(super) fn read(options: &Options) -> Result<Measured, Refused> {
         };
         Refused::bad_input(format_args!("{file}: {}{hint}", shown(&error.to_string())))
     })?;
-    let measured = Measured {
-        compute: samples(&kept, Stage::Compute),
-        communicate: samples(&kept, Stage::Communicate),
-        origin: file.to_string(),
-        calibrated: None,
-        notes: Vec::new(),
-    };
-    let profile = limited(options, &kept).map_err(|error| impossible(&measured, error))?;
-    let refined = match kept.refined(options.m) {
-        Some(Cut::Plan(tiles)) if options.without_limits() => Some(tiles),
+    let profile = limited(options, &kept).map_err(|error| Refused::bad_input(format_args!("{file}: {error}")))?;
+    let refined = match kept.refined(options.request.m) {
+        Some(Cut::Plan(tiles)) if options.request.without_limits() => Some(tiles),
         _ => None,
     };
-    let contention = kept.contention();
-    Ok(Measured { calibrated: Some(Calibrated { contention, profile, kept, tried: Vec::new(), refined }), ..measured })
+    let origin = file.to_string();
+    let calibrated = Calibrated { refined, ..calibrated(profile, kept.contention(), &kept, &origin) };
+    Ok(Source { measured: times(&kept, &origin, Some(calibrated)), kept: Some(kept) })
 }
 
-/// What an interpolated profile comes from, in words.
+/// The source of an interpolated profile, in words.
 pub(super) fn origin(interpolation: &Interpolation) -> String {
     let Interpolation { from, error, left_out, outside, .. } = interpolation;
     let mut shapes: Vec<String> = from.iter().take(LISTED).map(|(n, k)| format!("{n} x {k}")).collect();
@@ -147,16 +141,16 @@ pub(super) fn origin(interpolation: &Interpolation) -> String {
     }
     let (what, error) = (if *outside { "extrapolated" } else { "interpolated" }, 100.0 * error);
     let known = match left_out {
-        0 => format!("{error:.1} % assumed, as too few shapes can be left out to measure it"),
+        0 => format!("{error:.1} % assumed, as there are too few shapes to measure it"),
         shapes => format!("{error:.1} %, by leaving out each of {shapes} shapes"),
     };
     format!("{what} from measurements of n x k = {}; off by {known}", shapes.join(", "))
 }
 
 fn shape(options: &Options) -> Result<Shape, Refused> {
-    let [ranks, n, k] = [options.ranks, options.n, options.k].map(usize::try_from);
+    let [ranks, n, k] = [options.request.ranks, options.request.n, options.request.k].map(usize::try_from);
     let (Ok(ranks), Ok(n), Ok(k)) = (ranks, n, k) else {
         return Err(Refused::usage("the matrices do not fit into memory"));
     };
-    Ok(Shape { operation: options.operation.collective(), element: options.element.clone(), ranks, n, k })
+    Ok(Shape { operation: collective(options.request.operation), element: options.element.clone(), ranks, n, k })
 }

@@ -14,7 +14,7 @@ fn command_lines_that_cannot_be_understood() {
         ("decode in.txt -o out", &["decode"]),
         (
             "encode in.txt -o out --format orc",
-            &["orc", "npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, parquet"],
+            &["orc", "npy, nanogpt, megatron, datatrove, mds, jsonl, webdataset, arrow, arrow-stream, parquet"],
         ),
         ("encode in.txt -o out --dtype u64", &["u64", "u16, u32, i32"]),
         ("encode in.txt -o out --input-format csv", &["csv", "text, lines, jsonl"]),
@@ -47,7 +47,7 @@ fn inputs_that_are_not_there() {
         ("no*.txt", &["no*.txt: no file matches this pattern"]),
         ("in[.txt", &["in[.txt: not a valid pattern"]),
         ("in.csv", &["in.csv: this is a table of CSV or TSV", "hint: ", "--input-format jsonl"]),
-        ("in.dat", &["in.dat: its extension does not tell what it holds", "--input-format"]),
+        ("in.dat", &["in.dat: its extension does not say what it holds", "--input-format"]),
         ("empty", &["empty: no input in this directory (1 files of other extensions)"]),
         ("- -", &["-: standard input can be read only once"]),
     ] {
@@ -201,11 +201,11 @@ fn no_number_of_an_option_becomes_a_reservation_or_a_panic() {
     for (pack, says) in [
         (
             "--pack 18446744073709551615 --pad 0",
-            "--pack 18446744073709551615: 4 rows of so many ids take more than --memory\nhint: make shorter rows\n",
+            "--pack 18446744073709551615: 4 rows of this length take more than --memory\nhint: make shorter rows\n",
         ),
         ("--pack 4294967296", "hint: make shorter rows or give --memory 65536M"),
         ("--pack 20000 --memory 200K", "take more than --memory\nhint: make shorter rows or give --memory 1M"),
-        ("--pack 2000000 --pack-mode whole --pad 0", "256 rows of so many ids take more than --memory"),
+        ("--pack 2000000 --pack-mode whole --pad 0", "256 rows of this length take more than --memory"),
     ] {
         let line = format!("encode in.txt -o packed --tokenizer tiny.json {pack}");
         place.line(&line).fails(&line, 2, &[says]);

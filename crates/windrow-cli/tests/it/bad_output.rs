@@ -148,7 +148,7 @@ fn what_a_killed_run_left_is_cleared() {
     let place = Place::new();
     place.file("tiny.json", tiny().to_string()).file("in.txt", "the text");
     for left in ["out.bin.windrow-part", "out.ids.npy.windrow-part", "out.manifest.json.windrow-part"] {
-        place.file(left, "left behind");
+        place.file(left, "left over");
     }
     place.file("out.windrow-lock", "windrow 4711\n");
     place.line("encode in.txt -o out --tokenizer tiny.json").ok();

@@ -46,7 +46,7 @@ fn a_run_is_measured_and_written_completely_and_its_page_fits_all_windows() {
     for cell in cells.iter().filter(|cell| cell["shape"] == "loops") {
         assert_eq!(
             keys(cell),
-            "beats_bound best bound calls cold control family harm name regret repetitions serial shape size sweep \
+            "beats_bound best bound by_rayon calls cold control family harm name regret repetitions serial shape size sweep \
              sweep_by unit why windrow"
         );
         let number = |pointer: &str| {
@@ -64,14 +64,32 @@ fn a_run_is_measured_and_written_completely_and_its_page_fits_all_windows() {
         let cell = cells.iter().find(|cell| cell["name"] == name).unwrap_or_else(|| panic!("{name}"));
         cell["sweep"].as_array().unwrap().iter().map(|fixed| fixed["value"].as_f64().unwrap()).collect::<Vec<_>>()
     };
-    assert_eq!(sweep("items of 1us/10"), [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 10.0]);
+    assert_eq!(sweep("uniform/10us/10"), [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 10.0]);
     assert!(ran.stdout.starts_with(run["machine"].as_str().unwrap()), "{}", ran.stdout);
     assert!(
         ran.stdout.contains("\nshape      cells    lost    harm   worst control  regret   worst   bound\nloops "),
         "{}",
         ran.stdout
     );
+    assert!(!ran.stdout.contains("rayon") && run["cells"][0]["by_rayon"].is_null(), "{}", ran.stdout);
     fits(&place, &page, &run);
+}
+
+#[test]
+fn rayon_is_measured_on_request() {
+    let place = Place::new();
+    let ran = measured(&place, "--only loops,rounds --against rayon --json out.json --quiet");
+    let run = place.json("out.json");
+    assert_eq!(run["command"], json!("windrow bench --only loops,rounds --against rayon --threads 2 --tiny"));
+    let measured = |cell: &Value| cell.pointer("/by_rayon/value").and_then(Value::as_f64).is_some_and(|it| it > 0.0);
+    let cells = run["cells"].as_array().unwrap();
+    let (pools, others): (Vec<&Value>, Vec<&Value>) =
+        cells.iter().partition(|cell| cell["name"].as_str().unwrap().starts_with("pools"));
+    assert!(others.iter().all(|cell| measured(cell)) && !pools.iter().any(|cell| measured(cell)), "{cells:?}");
+    assert!(ran.stdout.contains("   bound   rayon\n"), "{}", ran.stdout);
+    let at = |title: &str| ran.stdout.find(title).unwrap_or_else(|| panic!("{title}: {}", ran.stdout));
+    assert!(at("\nFaster than plain code") < at("\nSlower than plain code"), "{}", ran.stdout);
+    at("\nSlower than rayon");
 }
 
 #[test]
@@ -85,6 +103,7 @@ fn what_cannot_be_written_or_run_is_refused_before_the_run() {
         ("--json .", 2, "names no file"),
         ("--json out --report ./out", 2, "--report and --json name the same file\nhint: choose another path"),
         ("--only knitting", 2, "possible values: loops, rounds, batch, overlap, encode"),
+        ("--against tbb", 2, "possible values: rayon"),
         ("--threads 0", 2, "give `auto` or a number from 1 to 1023"),
         ("more", 2, "unexpected argument"),
     ] {

@@ -1,6 +1,6 @@
 //! The console blocks of the book: each command runs, in the order of its page, and prints what the page shows.
 //!
-//! `$ ` begins a command, `> ` continues it. The lines behind are its output: `...` stands for any lines, `[..]` for any text. A command
+//! `$ ` begins a command, `> ` continues it. The lines after it are its output: `...` stands for any lines, `[..]` for any text. A command
 //! without output lines must succeed, and may print anything.
 
 use std::fs;

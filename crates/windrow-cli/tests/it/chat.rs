@@ -50,11 +50,9 @@ fn the_template_of_the_tokenizer_gives_ids_and_masks() {
     let reason = "the chat template refuses it (t/tokenizer_config.json, line 1): no role critic";
     assert_eq!(skipped.len(), 1);
     assert_eq!((skipped[0]["line"].as_u64(), skipped[0]["reason"].as_str()), (Some(2), Some(reason)));
-    let chat = place.json("out.manifest.json")["options"]["chat"].clone();
-    assert_eq!(
-        (chat["loss"].as_str(), chat["template"].as_str()),
-        (Some("assistant"), Some("t/tokenizer_config.json"))
-    );
+    let manifest = place.json("out.manifest.json");
+    assert_eq!(manifest["chat"]["template"], "t/tokenizer_config.json");
+    assert_eq!([&manifest["options"]["chat"], &manifest["options"]["loss"]], ["auto", "assistant"]);
     let ran = place.line("verify out").ok();
     assert!(!ran.stderr.contains("error"), "{}", ran.stderr);
 
@@ -117,7 +115,7 @@ fn a_template_without_marks_has_masks_or_is_refused() {
 #[test]
 fn conversations_do_not_vanish() {
     let place = place();
-    // It takes words and leaves out lists, as some published templates do.
+    // It takes words and omits lists, as some published templates do.
     place.file(
         "known.jinja",
         "{{ bos_token }}{% for m in messages %}{% if m.role in ['user', 'assistant'] and m.content is string %}{{ m.role }}: {{ m.content | trim }}\n\
@@ -143,8 +141,8 @@ fn conversations_do_not_vanish() {
         (rows(&[path(), said("tool", json!("path"))]), unknown(1, "tool", "name the role as the template does")),
         (rows(&[path(), said("assistant", json!([{"type": "text", "text": "thorns"}]))]), nothing(1, "assistant")),
         (rows(&[path(), said("assistant", json!(7))]), nothing(1, "assistant")),
-        (rows(&[said("user", json!(null))]), "message 0 (from 0) of field \"messages\" has no content".to_owned()),
-        (rows(&[]), "field \"messages\" has no messages".to_owned()),
+        (rows(&[said("user", json!(null))]), "field \"messages\": message 0 (from 0) has no content".to_owned()),
+        (rows(&[]), "field \"messages\": it has no messages".to_owned()),
         (json!({"messages": rows(&[path()])}).to_string(), "is a string, not an array of messages".to_owned()),
         (
             json!({"conversations": [path()]}).to_string(),
@@ -184,7 +182,7 @@ fn options_that_contradict_chat_are_refused() {
     place.file("in.txt", "the path").file("broken.jinja", "{% if %}").file("plain/tokenizer.json", tiny().to_string());
     for (rest, code, says) in [
         ("in.jsonl --tokenizer t --loss assistant", 2, "--chat[=<auto|FILE>]"),
-        ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines, and this is text"),
+        ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines and Parquet, and this is text"),
         ("in.jsonl --tokenizer t --chat --add-special-tokens", 2, "--add-special-tokens contradicts --chat"),
         ("in.jsonl --tokenizer t --chat --field a --field b", 2, "--chat takes the messages of one field"),
         ("in.jsonl --tokenizer plain --chat", 2, "no chat template is known for plain/tokenizer.json"),

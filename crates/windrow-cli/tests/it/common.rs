@@ -129,7 +129,7 @@ impl Ran {
         assert!(!self.stderr.contains("panicked"), "{line}\n{}", self.stderr);
     }
 
-    /// The object that `--json` printed, alone on stdout.
+    /// The object that `--json` printed, with nothing else on stdout.
     #[track_caller]
     pub(crate) fn summary(&self) -> Value {
         assert_eq!(self.stdout.lines().count(), 1, "{}", self.stdout);
@@ -139,7 +139,7 @@ impl Ran {
 
 /// A run that must fail, and the messages it must print.
 pub(crate) struct Case<'a> {
-    /// The files beside `tiny.json`.
+    /// The files next to `tiny.json`.
     pub(crate) files: Vec<(&'a str, Vec<u8>)>,
     /// The command line, split at spaces.
     pub(crate) line: &'a str,
@@ -258,6 +258,16 @@ pub(crate) fn ids_of(jsonl: &[u8]) -> Vec<Vec<u32>> {
 
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+pub(crate) fn xz(bytes: &[u8]) -> Vec<u8> {
+    liblzma::encode_all(bytes, 1).unwrap()
+}
+
+pub(crate) fn bzip2(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }

@@ -294,7 +294,7 @@ fn names_with_an_underscore_are_those_of_source_code() {
     place.file("d/__init__.py", "text").file("d/_posts/a.md", "text").file("d/_temporary/b.jsonl", row);
     let ran = place.line("count d").ok();
     assert_eq!(ran.stdout, "1 d/__init__.py\n1 d/_posts/a.md\n2 total\n");
-    assert!(ran.stderr.contains("d: 1 hidden file or folder left out, such as _temporary"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("d: 1 hidden file or folder excluded, such as _temporary"), "{}", ran.stderr);
     assert_eq!(place.line("count -q --hidden d").ok().stdout.lines().count(), 4);
     // Asked for JSON lines, a folder is a corpus: ignore files do not count.
     place.file("d/.ignore", "c.jsonl\n").file("d/c.jsonl", row);
@@ -325,10 +325,12 @@ fn models_and_tokenizers_have_names() {
     assert_eq!(count("--model gpt-4o"), by(tiktoken_rs::o200k_base_singleton()));
     assert_eq!(count("--model gpt-4"), by(tiktoken_rs::cl100k_base_singleton()));
     assert_eq!(count("--tokenizer gpt2"), by(tiktoken_rs::r50k_base_singleton()));
+    assert_eq!(count("--model text-davinci-003"), by(tiktoken_rs::p50k_base_singleton()));
+    assert_eq!(count("--model gpt-oss-120b"), by(tiktoken_rs::o200k_harmony_singleton()));
+    assert_eq!(count("--tokenizer gpt-oss-20b"), by(tiktoken_rs::o200k_harmony_singleton()));
     assert_eq!(count("--tokenizer tiny.json"), format!("{} a\n", tiny_ids("hello, hello, world").len()));
     for (line, says) in [
         ("--model gpt4o", "did you mean gpt-4o?"),
-        ("--model text-davinci-003", "p50k_base, which is not built in"),
         ("--tokenizer gpt-4o", "gpt-4o is a model, with the vocabulary o200k_base"),
         ("--tokenizer gpt2 --model gpt-4", "cannot be used with"),
     ] {

@@ -30,7 +30,7 @@ fn the_engine_of_a_tokenizer_is_named() {
         "{other}"
     );
     let embedded = place.line("doctor --tokenizer r50k_base").ok().stdout;
-    assert!(embedded.contains("tokenizer: r50k_base, 50257 ids\nengine: windrow-bpe "), "{embedded}");
+    assert!(embedded.contains("tokenizer: r50k_base, 50,257 ids\nengine: windrow-bpe "), "{embedded}");
     for (line, code, says) in [
         ("doctor --tokenizer no_such", 2, "neither the name of a vocabulary nor a file"),
         ("doctor --tokenizer bad.json", 65, "tokenizer bad.json: "),

@@ -1,4 +1,4 @@
-//! What is counted beside documents: tokens and text by input, and special tokens that stand in the texts.
+//! Counts other than those of documents: tokens and text by input, and special tokens that stand in the texts.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn place() -> Place {
     place
 }
 
-/// Documents read, bytes of text and ids of each input, as the manifest has them; `more` ids behind each document.
+/// Documents read, bytes of text and ids of each input, as the manifest has them; `more` ids after each document.
 fn by_input(more: usize) -> Vec<[usize; 3]> {
     let counts = |texts: &Vec<Option<String>>| {
         let good = || texts.iter().flatten();

@@ -103,8 +103,8 @@ fn a_document_on_another_engine_takes_what_the_page_says() {
         place.file("in.jsonl", format!("{{\"text\": \"small\"}}\n{{\"text\": \"{text}\"}}\n"));
         let options = format!("--tokenizer {name}.json --memory 16M --threads 2 --overwrite");
         // On a busy machine the watcher may miss the end of a short run.
-        let alone = || peak(&place, &format!("encode empty.jsonl -o out {options}"));
-        let fixed = (0..3).map(|_| alone()).map(|(peak, ran)| (ran.ok(), peak).1).max().unwrap();
+        let run_empty = || peak(&place, &format!("encode empty.jsonl -o out {options}"));
+        let fixed = (0..3).map(|_| run_empty()).map(|(peak, ran)| (ran.ok(), peak).1).max().unwrap();
         let (whole, ran) = peak(&place, &format!("encode in.jsonl -o out {options} --json"));
         let ran = ran.ok();
         let each = (whole - fixed) as f64 / text.len() as f64;
@@ -119,7 +119,7 @@ fn a_document_on_another_engine_takes_what_the_page_says() {
         assert!(announced.contains("hint: split it, or give --memory "), "{announced}");
         assert_eq!(ran.summary()["exceeding"], 1);
         assert!(
-            ran.stderr.contains("note: --memory was exceeded by a large document, which ran alone: "),
+            ran.stderr.contains("note: --memory was exceeded by a large document, which ran by itself: "),
             "{}",
             ran.stderr
         );

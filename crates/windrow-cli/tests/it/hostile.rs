@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::{Place, Ran, tiny};
 use crate::plan::guide;
 
-/// Escape sequences in both forms, a line that begins anew, other directions, and what cannot be seen.
+/// Escape sequences in both forms, a carriage return, other directions, and what cannot be seen.
 const HOSTILE: &str =
     "\u{1b}[2J\u{9b}31m\r\u{7f}\u{85}\u{202e}\u{2066}\u{200f}\u{61c}\u{200b}\u{200d}\u{2060}\u{feff}\u{2028}";
 

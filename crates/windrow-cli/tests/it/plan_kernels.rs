@@ -1,4 +1,4 @@
-//! `windrow plan` for authors of kernels: two sizes, minimum sizes, the numbers behind a plan, and tables of plans.
+//! `windrow plan` for authors of kernels: two sizes, minimum sizes, the numbers of a plan, and tables of plans.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn two_sizes_are_the_best_that_a_kernel_can_run() {
 
 /// The pieces of the guide's fit of its all-reduce, and every step of its example.
 #[test]
-fn the_numbers_behind_the_guide_s_example_are_printed() {
+fn the_numbers_of_the_guide_s_example_are_printed() {
     let said = with_guide().line(GUIDE).ok().stdout;
     let lines: Vec<&str> = said.lines().map(str::trim).collect();
     for line in [

@@ -1,4 +1,4 @@
-//! `windrow plan --measured`: runs of a program beside their predictions.
+//! `windrow plan --measured`: runs of a program next to their predictions.
 
 use serde_json::{Value, json};
 

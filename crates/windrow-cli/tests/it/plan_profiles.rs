@@ -123,7 +123,7 @@ fn calibrations_are_added_and_told_apart() {
     let kept = profiles(&place);
     assert!(kept.len() == 4 && kept[0] != first[0]);
 
-    // The contention tells the entries apart.
+    // The contention distinguishes the entries.
     let mut file = place.json("p.json");
     for (place, entry) in file["profiles"].as_array_mut().unwrap().iter_mut().enumerate() {
         entry["profile"]["contention"]["compute"] = json!([1.125, 1.25, 1.375, 1.5][place]);
@@ -177,8 +177,8 @@ fn files_that_are_none_are_refused_before_anything_is_measured() {
     }
     let both = format!("{SHAPE} --profile p.json --cost s.csv");
     place.line(&both).fails(&both, 2, &["cannot be used with"]);
-    let alone = format!("{SHAPE} --machine m");
-    place.line(&alone).fails(&alone, 2, &["--profile"]);
+    let incomplete = format!("{SHAPE} --machine m");
+    place.line(&incomplete).fails(&incomplete, 2, &["--profile"]);
 }
 
 /// Profiles of these n and k, of a model: a constant rate of each lane.
@@ -225,14 +225,14 @@ fn n_and_k_between_measured_ones_are_interpolated() {
     near(whole("communicate"), 50.0 + 1e-3 * (4096.0 * 1024.0));
     let said = place.line(&line(1024, 768)).ok().stdout;
     let says = "  costs: interpolated from measurements of n x k = 512 x 512, 2048 x 512, 512 x 2048, 2048 x 2048; \
-                off by 10.0 % assumed, as too few shapes can be left out to measure it\n";
+                off by 10.0 % assumed, as there are too few shapes to measure it\n";
     assert!(said.contains(says), "{said}");
 
     // What was measured is used as it is.
     let exact = place.line(&format!("{} --json", line(512, 2048))).ok().summary();
     assert!(exact.get("interpolation").is_none() && exact["margin"]["error"] == json!(0.01), "{exact}");
 
-    // Outside of the range only if asked for.
+    // Outside the range only if asked for.
     let outside = line(4096, 512);
     place.line(&outside).fails(
         &outside,

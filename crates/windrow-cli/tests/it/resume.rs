@@ -1,4 +1,4 @@
-//! `--resume`: a killed run is continued behind its last finished shard, or refused with the reason.
+//! `--resume`: a killed run is continued after its last finished shard, or refused with the reason.
 #![cfg(unix)]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::common::{Place, Ran, gzip, tiny};
+use crate::common::{Place, Ran, bzip2, gzip, tiny, xz};
 
 fn corpus() -> Place {
     let place = Place::new();
@@ -20,6 +20,7 @@ fn corpus() -> Place {
     let lines: String = (0..6_000).map(line).collect();
     place.file("tiny.json", tiny().to_string());
     place.file("c/1.jsonl", &lines).file("c/2.jsonl.gz", gzip(lines.as_bytes())).file("c/3.txt", "the end");
+    place.file("c/4.jsonl.xz", xz(lines.as_bytes())).file("c/5.jsonl.bz2", bzip2(lines.as_bytes()));
     place
 }
 
@@ -90,11 +91,11 @@ fn a_killed_run_continues_and_writes_the_same_bytes() {
         let ran = place.line(&format!("{LINE} --resume --json")).ok();
         let resumed = ran.summary()["resumed_shards"].as_u64().unwrap() as usize;
         assert!(resumed >= at, "{resumed} of {at} shards");
-        assert!(ran.stderr.contains("note: resumed behind "), "{}", ran.stderr);
+        assert!(ran.stderr.contains("note: resumed after "), "{}", ran.stderr);
         assert_eq!(outputs(&place), expected);
         expected.iter().for_each(|(name, _)| fs::remove_file(place.path(name)).unwrap());
     }
-    // Without --resume the next run begins anew, and with it, too, if nothing is left.
+    // Without --resume the next run starts from the beginning, and with it, too, if nothing is left.
     killed(&place, LINE, "-KILL", 2);
     let ran = place.line(&format!("{LINE} --json")).ok();
     assert_eq!(ran.summary().get("resumed_shards"), None);
@@ -118,7 +119,7 @@ fn the_formats_of_other_libraries_continue() {
         let refused = format!("{resume} --dtype u32");
         place.line(&refused).fails(&refused, 73, &["the option dtype was \"u16\" and is \"u32\"", "hint: "]);
         let ran = place.line(&resume).ok();
-        assert!(ran.stderr.contains("resumed behind "), "{}", ran.stderr);
+        assert!(ran.stderr.contains("resumed after "), "{}", ran.stderr);
         assert!(place.contents() == expected, "{format}");
         place.line("verify out").ok();
         clear(&place);
@@ -149,7 +150,7 @@ fn masks_of_conversations_continue() {
     assert!(expected.iter().any(|(name, _)| name == "out-00003.mask.npy"), "{expected:?}");
     killed(&place, line, "-KILL", 2);
     let ran = place.line(&format!("{line} --resume")).ok();
-    assert!(ran.stderr.contains("resumed behind "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("resumed after "), "{}", ran.stderr);
     assert_eq!(outputs(&place), expected);
     place.line("verify out").ok();
 }
@@ -179,20 +180,23 @@ fn what_has_changed_is_named_and_nothing_is_lost() {
         place.line(line).fails(
             line,
             73,
-            &["cannot resume out: ", says, "hint: restore what has changed, or start anew"],
+            &["cannot resume out: ", says, "hint: restore what has changed, or start again"],
         );
     };
     let resume = format!("{LINE} --resume");
-    refused(&format!("{resume} --append-eos --eos 258"), "the option eos was null and is 258");
-    refused(&resume.replace("100KB", "200KB"), "the option shard_bytes was 100000 and is 200000");
+    refused(&format!("{resume} --append-eos --eos 258"), "the option append_eos was false and is true");
+    refused(&resume.replace("100KB", "200KB"), "the option shard_size was 100000 and is 200000");
     refused(&format!("{resume} --dtype u32"), "the option dtype was \"u16\" and is \"u32\"");
-    refused(&format!("{resume} --field body"), "the option field was \"text\" and is \"body\"");
+    refused(&format!("{resume} --field body"), "the option field was [\"text\"] and is [\"body\"]");
     refused(&format!("{resume} --bos 258"), "the option bos was null and is 258");
     refused(&format!("{resume} --limit 5000"), "the option limit was null and is 5000");
     refused(&format!("{resume} --sample 50%"), "the option sample was null and is 0.5");
     refused(&resume.replace("tiny.json", "gpt2"), "the tokenizer was \"tiny.json\" and is \"r50k_base\"");
-    refused(&resume.replace("encode c", "encode c c/3.txt"), "the number of inputs was 3 and is 4");
-    refused(&resume.replace("encode c", "encode c/3.txt c/1.jsonl c/2.jsonl.gz"), "the name of input 1 was");
+    refused(&resume.replace("encode c", "encode c c/3.txt"), "the number of inputs was 5 and is 6");
+    refused(
+        &resume.replace("encode c", "encode c/3.txt c/1.jsonl c/2.jsonl.gz c/4.jsonl.xz c/5.jsonl.bz2"),
+        "the name of input 1 was",
+    );
 
     let tokenizer = place.read("tiny.json");
     place.file("tiny.json", tiny().to_string().replace("258", "259"));

@@ -51,7 +51,9 @@ fn whatever_the_threads_and_chunks() {
 #[test]
 fn whatever_the_memory() {
     let place = corpus();
-    for format in ["npy", "megatron", "nanogpt", "datatrove", "mds", "jsonl", "arrow", "parquet"] {
+    for format in
+        ["npy", "megatron", "nanogpt", "datatrove", "mds", "jsonl", "webdataset", "arrow", "arrow-stream", "parquet"]
+    {
         let common = format!(
             "encode c -o {format}/out --tokenizer tiny.json --overwrite --on-error skip --format {format} \
              --append-eos --eos 258 --threads 2 --chunk-bytes 1000"

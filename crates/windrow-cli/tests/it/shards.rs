@@ -1,4 +1,4 @@
-//! `--shard-size`: each shard is complete by itself, and the documents alone decide where it ends.
+//! `--shard-size`: each shard is complete by itself, and only the documents decide where it ends.
 
 use serde_json::json;
 
@@ -48,7 +48,7 @@ fn the_documents_in_shards_are_all_documents_in_order() {
     }
     assert!(names.iter().any(|name| place.read(name).len() > 250_000), "one document is larger than a shard");
     let manifest = place.json("out.manifest.json");
-    assert_eq!(manifest["options"]["shard_bytes"], 50_000);
+    assert_eq!(manifest["options"]["shard_size"], 50_000);
     let files: Vec<_> = manifest["outputs"].as_array().unwrap().iter().map(|file| file["file"].clone()).collect();
     assert_eq!(files.len(), names.len() + 1);
     assert_eq!((&files[0], files.last().unwrap()), (&json!("out-00000.jsonl"), &json!("out.skipped.jsonl")));

@@ -10,13 +10,13 @@ fn each_batch_is_in_each_stage() {
     place.file("trace.json", "an older and longer one".repeat(100_000));
     let line = "encode in.txt -o out --tokenizer tiny.json --lines --memory 1M --overwrite";
     let ran = place.line(&format!("{line} --trace trace.json --explain")).ok();
-    let said = ran.stderr.lines().find(|line| line.starts_with("stages: ")).expect("--explain tells them");
+    let said = ran.stderr.lines().find(|line| line.starts_with("stages: ")).expect("--explain prints them");
     assert!(said.contains(" of the time; ") && said.ends_with(" limits"), "{said}");
     let trace = place.json("trace.json");
     let events = trace["traceEvents"].as_array().unwrap();
     let of = |stage: &str| events.iter().filter(|event| event["args"]["lane"] == stage).collect::<Vec<_>>();
     let names: Vec<_> = events.iter().filter_map(|event| event["args"]["name"].as_str()).collect();
-    assert_eq!(names[1..], ["lane read", "lane encode", "lane write", "lane sync"], "behind the name of the program");
+    assert_eq!(names[1..], ["lane read", "lane encode", "lane write", "lane sync"], "after the name of the program");
     for queue in ["encode", "write", "sync"] {
         let name = format!("queue before {queue}");
         assert!(events.iter().any(|event| event["ph"] == "C" && event["name"] == name.as_str()), "{name}");

@@ -20,7 +20,9 @@ const ENCODE: &str =
 #[test]
 fn what_was_written_is_verified_shown_and_counted() {
     let place = corpus();
-    for format in ["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl"] {
+    for format in
+        ["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl", "webdataset", "arrow", "arrow-stream", "parquet"]
+    {
         for shards in ["", "--shard-size 3000"] {
             place.line(&format!("{ENCODE} --format {format} {shards}")).ok();
             let ran = place.line("verify out --tokenizer tiny.json").ok();
@@ -29,10 +31,22 @@ fn what_was_written_is_verified_shown_and_counted() {
             let verified = place.line("verify out.manifest.json --json").ok().summary();
             assert_eq!(verified["files"], manifest["outputs"].as_array().unwrap().len());
             assert_eq!((&verified["tokens"], &verified["faults"]), (&manifest["tokens"], &json!([])));
-            let ran = place.line("decode out --doc 12").ok();
+            let ran = place.line("decode out 12").ok();
             assert_eq!(ran.stdout, format!("13 {}<|end|>\n", "the path; ".repeat(13)), "{format} {shards}");
-            assert_eq!(place.line("decode out --doc 0 --ids").ok().stdout, "48 32 258\n");
-            place.line("decode out --doc 490").fails("decode", 2, &["no document 490: 490 were written", "hint: "]);
+            assert_eq!(place.line("decode out 0 --ids").ok().stdout, "48 32 258\n");
+            let all = place.line("decode out").ok().stdout;
+            assert_eq!(all.lines().count(), 490);
+            let some = |from: usize, to: usize| all.lines().take(to).skip(from).map(|line| format!("{line}\n"));
+            for (range, from, to) in [("..2", 0, 2), ("488..", 488, 490), ("7..9", 7, 9), ("480..9999", 480, 490)] {
+                assert_eq!(place.line(&format!("decode out {range}")).ok().stdout, some(from, to).collect::<String>());
+            }
+            let json = place.line("decode out 3..5 --json").ok().stdout;
+            let numbers: Vec<serde_json::Value> = json
+                .lines()
+                .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["document"].take())
+                .collect();
+            assert_eq!(numbers, [3, 4]);
+            place.line("decode out 490").fails("decode", 2, &["no document 490: 490 were written", "hint: "]);
             let counted = place.line("stat out --json --top 1").ok().summary();
             assert_eq!((&counted["documents"], &counted["tokens"]), (&json!(490), &manifest["tokens"]));
             assert_eq!(
@@ -40,8 +54,36 @@ fn what_was_written_is_verified_shown_and_counted() {
                 490
             );
             assert_eq!(counted["most_frequent"][0]["id"], 32);
+            assert_eq!(counted["most_frequent"][0]["text"], " ");
             assert!(place.line("head out").ok().stdout.starts_with("490 documents, "));
         }
+    }
+}
+
+#[test]
+fn counts_have_separators_and_tokens_their_texts() {
+    let place = corpus();
+    place.line(ENCODE).ok();
+    let said = place.line("stat out --top 3").ok().stdout;
+    let lines: Vec<&str> = said.lines().map(str::trim).collect();
+    assert!(lines[0].contains(" tokens, ") && lines[0].contains(','), "{said}");
+    // No document is empty, or has one id.
+    assert!(lines[2].starts_with("2 to 3 "), "{said}");
+    assert!(lines.last().unwrap().split('"').nth(1).is_some_and(|text| !text.is_empty()), "{said}");
+    assert_eq!(lines.iter().filter(|line| line.ends_with("\" \"")).count(), 1, "{said}");
+    let tokens = windrow_tokenizers::counted(place.json("out.manifest.json")["tokens"].as_u64().unwrap(), "token");
+    for line in ["stat out", "verify out"] {
+        assert!(place.line(line).ok().stdout.contains(&tokens), "{line}");
+    }
+    // Without the tokenizer ids have no text, and all else is counted.
+    std::fs::rename(place.path("tiny.json"), place.path("other.json")).unwrap();
+    assert!(!place.line("stat out").ok().stdout.contains('"'));
+    assert!(place.line("stat out --tokenizer other.json").ok().stdout.contains("\" \""));
+    place.line("stat out --tokenizer gpt2").fails("gpt2", 65, &["encoded by tiny.json"]);
+    for (range, says) in
+        [("9..9", "the range has no number"), ("x", "give 7, 7..9, 7.. or ..9"), ("--doc 3 4", "cannot be used")]
+    {
+        place.line(&format!("decode out {range}")).fails(range, 2, &[says]);
     }
 }
 
@@ -92,7 +134,7 @@ fn damage_is_named_with_its_file() {
             let text = String::from_utf8(std::mem::take(bytes)).unwrap();
             *bytes = text.replace("\"written\": 490", "\"written\": 489").into_bytes();
         },
-        &["the documents read are not those written, skipped, failed and left out"],
+        &["the documents read are not those written, skipped, failed and deselected"],
     );
     check("", "out.manifest.json", &|bytes| bytes.truncate(100), &["out.manifest.json:"]);
 

@@ -15,7 +15,7 @@ fn place() -> (Place, Server) {
     (place, server)
 }
 
-/// Whether a request reads behind the first part.
+/// True if a request reads past the first part.
 fn is_later(request: &Request) -> bool {
     request.range.is_some_and(|(from, _)| from > 0)
 }
@@ -81,7 +81,7 @@ fn what_is_wrong_is_said_with_its_remedy() {
     let nested = Server::start(&[("/bkt/c/d.txt", b"the"), ("/bkt/e.bin", b"the")]);
     let says = ["error: s3://bkt/c: this is a folder, with s3://bkt/c/d.txt in it\nhint: end it with `/`"];
     fails(&place, &nested, "s3://bkt/c", 2, &says);
-    fails(&place, &nested, "s3://bkt/e.bin", 2, &["s3://bkt/e.bin: its extension does not tell"]);
+    fails(&place, &nested, "s3://bkt/e.bin", 2, &["s3://bkt/e.bin: its extension does not say"]);
     fails(
         &place,
         &nested,
@@ -133,7 +133,7 @@ fn a_server_without_ranges_and_one_that_is_away() {
         74,
         &["hint: download it first, or pipe it: curl -L URL | windrow encode -"],
     );
-    // Nothing listens there.
+    // No server is there.
     let away = Server::at("http://127.0.0.1:1");
     fails(
         &place,

@@ -17,7 +17,7 @@ impl Drop for Moto {
 }
 
 impl Moto {
-    /// Starts it at a free port, which it tells.
+    /// Starts it at a free port, which it prints.
     fn start() -> Option<Self> {
         let Some(program) = std::env::var_os("WINDROW_MOTO") else {
             println!("skipped: WINDROW_MOTO does not name moto_server");
@@ -29,7 +29,7 @@ impl Moto {
         let found = lines.find_map(|line| Some(format!("http://{}", line.split_once("Running on http://")?.1.trim())));
         // It must not block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        Some(Self(child, found.expect("it tells where it runs")))
+        Some(Self(child, found.expect("it prints where it runs")))
     }
 
     /// A request without a signature, which moto does not check.

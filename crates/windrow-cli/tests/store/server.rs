@@ -22,7 +22,7 @@ pub(crate) struct Request {
 pub(crate) enum Fault {
     /// Answers with this status.
     Status(u16),
-    /// Answers with so many bytes of the body, and closes the connection.
+    /// Answers with this number of bytes of the body, and closes the connection.
     Cut(usize),
     /// Ignores the range.
     Whole,
@@ -79,7 +79,7 @@ impl Server {
         self.state().has_tags = false;
     }
 
-    /// The requests so far; the next call tells those after it.
+    /// The requests so far; the next call returns those after it.
     pub(crate) fn take_requests(&self) -> Vec<Request> {
         std::mem::take(&mut self.state().requests)
     }
@@ -130,7 +130,7 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
     Some(Request { method, target, range, if_match })
 }
 
-/// The bytes of an answer, and whether the connection is closed behind it.
+/// The bytes of an answer, and whether the connection is closed after it.
 fn answer(state: &State, request: &Request, fault: Option<Fault>) -> (Vec<u8>, bool) {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let simple = |status: &str, body: &str| {

@@ -1,27 +1,37 @@
-//! From the spans of a text to the mask of its ids.
+//! Masks of ids, from the spans of a text.
 
 use std::ops::Range;
 
-use super::render::Rendered;
 use crate::engine::EngineError;
 use crate::tokenizer::Tokenizer;
 
-impl Rendered {
-    /// The ids of the text, and a mask for each of them: 1 if it is an assistant's.
-    ///
-    /// # Errors
-    /// The tokenizer refuses the text.
-    pub fn encode(&self, tokenizer: &Tokenizer) -> Result<(Vec<u32>, Vec<u8>), EngineError> {
-        let (mut ids, mut mask) = (Vec::new(), Vec::new());
-        tokenizer.engine().encoder().encode(&self.text, &mut ids)?;
-        tokenizer.mask(&self.text, &ids, &self.spans, &mut mask)?;
-        Ok((ids, mask))
-    }
+/// The ids of a text, and a mask for each id: 1 if the id overlaps one of the `spans`, which are byte ranges of the text, in order.
+///
+/// ```
+/// use windrow_tokenizers::chat::ids_and_mask;
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+/// assert_eq!(ids_and_mask(&tokenizer, "Hello world", &[6..11])?.1, [0, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The tokenizer refuses the text.
+pub fn ids_and_mask(
+    tokenizer: &Tokenizer,
+    text: &str,
+    spans: &[Range<usize>],
+) -> Result<(Vec<u32>, Vec<u8>), EngineError> {
+    let (mut ids, mut mask) = (Vec::new(), Vec::new());
+    tokenizer.engine().encoder().encode(text, &mut ids)?;
+    tokenizer.mask(text, &ids, spans, &mut mask)?;
+    Ok((ids, mask))
 }
 
-/// Finds where ids stand in their text.
+/// Finds the place of each id in the text.
 pub(crate) trait Locate: Sync {
-    /// Appends the mask of the `ids` of `text`: 1 for those that overlap one of the `spans`, which are bytes of the text, in order.
+    /// Appends the mask of the `ids` of `text`: 1 for each id that overlaps one of the `spans`, which are byte ranges of the text, in order.
     fn mask(&self, text: &str, ids: &[u32], spans: &[Range<usize>], mask: &mut Vec<u8>) -> Result<(), EngineError>;
 }
 
@@ -29,7 +39,7 @@ impl Locate for Tokenizer {
     fn mask(&self, text: &str, ids: &[u32], spans: &[Range<usize>], mask: &mut Vec<u8>) -> Result<(), EngineError> {
         if spans.is_empty() {
             mask.resize(mask.len() + ids.len(), 0);
-        } else if let Some(offsets) = self.own_offsets(text, ids) {
+        } else if let Some(offsets) = self.offsets_of(text, ids) {
             put(offsets.into_iter(), &in_characters(text, spans), mask);
         } else {
             let encoded = self.encode_with_offsets(text)?;
@@ -43,12 +53,12 @@ impl Locate for Tokenizer {
     }
 }
 
-/// Spans in bytes as spans in characters.
+/// Spans in bytes, converted to spans in characters.
 fn in_characters(text: &str, spans: &[Range<usize>]) -> Vec<Range<usize>> {
     let (mut bytes, mut characters) = (0, 0);
     let mut count = |to: usize| {
         if to < bytes {
-            // A block inside of another: count from the beginning.
+            // A block inside another block: count from the beginning.
             (bytes, characters) = (0, 0);
         }
         characters += text[bytes..to].chars().count();
@@ -58,7 +68,7 @@ fn in_characters(text: &str, spans: &[Range<usize>]) -> Vec<Range<usize>> {
     spans.iter().map(|span| count(span.start)..count(span.end)).collect()
 }
 
-/// As `transformers` does it: one pass over the tokens and the spans.
+/// One pass over the tokens and the spans, like `transformers`.
 fn put(offsets: impl Iterator<Item = (usize, usize)>, spans: &[Range<usize>], mask: &mut Vec<u8>) {
     let mut spans = spans.iter().peekable();
     for (start, end) in offsets {

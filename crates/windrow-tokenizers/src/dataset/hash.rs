@@ -1,4 +1,4 @@
-//! The blake3 hash of files, by all threads.
+//! The blake3 hash of files, computed by all threads.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -7,13 +7,10 @@ use blake3::Hasher;
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use windrow::prelude::*;
 
-use super::visit::open_file;
+use crate::shard::open_file;
 
-/// Bytes that a thread hashes at a time: a power of two of blake3's chunks, so that they are a subtree of its tree.
+/// Bytes that a thread hashes at a time: a power of two of blake3's chunks, so that they are one subtree of the hash.
 const SEGMENT: u64 = if cfg!(test) { 4 << 10 } else { 8 << 20 };
-
-/// Bytes per read call.
-const READ: usize = 256 << 10;
 
 /// A part of a file.
 struct Segment {
@@ -22,14 +19,7 @@ struct Segment {
     bytes: u64,
 }
 
-/// The hash of a part of a file, or of the whole.
-#[derive(Clone, Copy)]
-enum Part {
-    Whole(blake3::Hash),
-    Subtree(ChainingValue),
-}
-
-/// The hash of each of the first `bytes` of files.
+/// The hash of the first `bytes` of each file.
 pub(super) fn hashes(files: &[(PathBuf, u64)]) -> Vec<io::Result<blake3::Hash>> {
     let segments: Vec<Segment> = files
         .iter()
@@ -40,58 +30,35 @@ pub(super) fn hashes(files: &[(PathBuf, u64)]) -> Vec<io::Result<blake3::Hash>> 
         })
         .collect();
     let hash = |segment: &Segment| hash_segment(&files[segment.file].0, segment, files[segment.file].1);
-    let parts: Vec<io::Result<Part>> = segments.par_iter().map(hash).collect();
-    let mut parts = segments.iter().zip(parts).peekable();
-    let of_file = |file| {
-        let mut all = Vec::new();
-        while let Some((_, part)) = parts.next_if(|(segment, _)| segment.file == file) {
-            all.push(part);
-        }
-        all.into_iter().collect::<io::Result<Vec<Part>>>().map(|parts| root(&parts))
+    let parts: Vec<io::Result<ChainingValue>> = segments.par_iter().map(hash).collect();
+    let mut parts = parts.into_iter();
+    let of_file = |segments: &[Segment]| {
+        let parts: Vec<_> = parts.by_ref().take(segments.len()).collect();
+        parts.into_iter().collect::<io::Result<Vec<_>>>().map(|parts| root(&parts))
     };
-    (0..files.len()).map(of_file).collect()
+    segments.chunk_by(|one, other| one.file == other.file).map(of_file).collect()
 }
 
-fn hash_segment(path: &Path, segment: &Segment, bytes: u64) -> io::Result<Part> {
+/// The hash of a part of a file, or of the whole file if it has one part.
+fn hash_segment(path: &Path, segment: &Segment, bytes: u64) -> io::Result<ChainingValue> {
     let mut file = open_file(path)?;
     file.seek(SeekFrom::Start(segment.begin))?;
     let mut hasher = Hasher::new();
-    if bytes > SEGMENT {
-        hasher.set_input_offset(segment.begin);
+    hasher.set_input_offset(segment.begin);
+    hasher.update_reader(file.take(segment.bytes))?;
+    if hasher.count() < segment.bytes {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let mut block = vec![0; READ];
-    let mut left = segment.bytes;
-    while left > 0 {
-        let most = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        match file.read(&mut block[..most]) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                hasher.update(&block[..read]);
-                left -= read as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(if bytes > SEGMENT { Part::Subtree(hasher.finalize_non_root()) } else { Part::Whole(hasher.finalize()) })
+    Ok(if bytes > SEGMENT { hasher.finalize_non_root() } else { hasher.finalize().into() })
 }
 
-/// The hash of a file from those of its segments: every left subtree is a full power of two.
-fn root(parts: &[Part]) -> blake3::Hash {
-    let subtrees: Vec<ChainingValue> = parts
-        .iter()
-        .map(|part| match part {
-            Part::Subtree(value) => *value,
-            Part::Whole(hash) => *hash.as_bytes(),
-        })
-        .collect();
-    match (parts, subtrees.as_slice()) {
-        ([Part::Whole(hash)], _) => *hash,
-        (_, subtrees) => {
-            let left = left_of(subtrees.len());
-            merge_subtrees_root(&subtree(&subtrees[..left]), &subtree(&subtrees[left..]), Mode::Hash)
-        }
+/// The hash of a file from the hashes of its segments: every left subtree is a full power of two.
+fn root(parts: &[ChainingValue]) -> blake3::Hash {
+    if let [whole] = parts {
+        return (*whole).into();
     }
+    let left = left_of(parts.len());
+    merge_subtrees_root(&subtree(&parts[..left]), &subtree(&parts[left..]), Mode::Hash)
 }
 
 fn subtree(parts: &[ChainingValue]) -> ChainingValue {
@@ -102,7 +69,7 @@ fn subtree(parts: &[ChainingValue]) -> ChainingValue {
     merge_subtrees_non_root(&subtree(&parts[..left]), &subtree(&parts[left..]), Mode::Hash)
 }
 
-/// The largest power of two below the number, which is 2 or more.
+/// The largest power of two below a number, which is at least 2.
 fn left_of(number: usize) -> usize {
     number.next_power_of_two() / 2
 }

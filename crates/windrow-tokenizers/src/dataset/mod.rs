@@ -1,8 +1,8 @@
-//! Reads what [`output`](crate::output) has written: verifies it, finds documents in it, counts what is in it.
+//! Reads the files of [`output`](crate::output): verifies them, finds documents in them, and counts their contents.
 //!
 //! ```
 //! use windrow_tokenizers::dataset::Dataset;
-//! use windrow_tokenizers::manifest::{Documents, ManifestBody};
+//! use windrow_tokenizers::manifest::{Documents, Manifest};
 //! use windrow_tokenizers::output::{Output, OutputOptions};
 //!
 //! let directory = tempfile::tempdir()?;
@@ -10,7 +10,7 @@
 //! let mut output = Output::create(&OutputOptions::new(&prefix, 50_257))?;
 //! output.append(&[15496, 995, 0], &[2, 2, 3])?;
 //! let documents = Documents { read: 3, written: 3, ..Documents::default() };
-//! output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+//! output.publish(Manifest { documents, ..Manifest::default() })?;
 //!
 //! let dataset = Dataset::open(&prefix)?;
 //! assert_eq!(dataset.document(0)?, Some(vec![15496, 995]));
@@ -18,20 +18,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
-mod columns;
 mod documents;
-mod error;
 mod hash;
-mod lines;
-mod mds;
 mod open;
 mod segments;
 mod statistics;
 mod verify;
-mod visit;
 
-pub use error::{DatasetError, DatasetErrorKind};
 pub use open::Dataset;
 pub use statistics::Statistics;
 pub use verify::Verified;
+
+pub use crate::shard::{DatasetError, DatasetErrorKind};

@@ -1,4 +1,4 @@
-//! A data set by its manifest.
+//! A data set, opened by its manifest.
 
 use std::io::{self, BufReader};
 use std::ops::{ControlFlow, Range};
@@ -6,23 +6,26 @@ use std::path::{Path, PathBuf};
 
 use windrow::prelude::*;
 
-use super::documents::Shard;
-use super::error::{DatasetError, DatasetErrorKind};
 use super::segments::Segments;
 use super::statistics::Statistics;
-use super::visit::open_file;
-use crate::manifest::{Manifest, OnError, Options, OutputFile, PackMode};
-use crate::output::{Format, Layout, suffixes};
+use crate::format::Format;
+use crate::manifest::{EncodeJob, Manifest, OnError, OutputFile, PackMode};
+use crate::output::{Layout, suffixes};
+use crate::shard::{DatasetError, DatasetErrorKind, Shard, open_file};
 use crate::shown;
+use crate::values::TokenName;
 
-/// The limit of ids if the manifest names no vocabulary. It bounds the memory of statistics.
+/// The limit of ids without a vocabulary in the manifest. It bounds the memory of statistics.
 const LARGEST_VOCABULARY: u32 = 1 << 24;
+
+/// Documents of a packed output that are assembled at a time. Each batch reads its rows from the start again.
+const TOGETHER: u64 = 1 << 16;
 
 /// Published token files, as their manifest describes them.
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// use windrow_tokenizers::manifest::{Documents, Manifest};
 /// use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
@@ -30,7 +33,7 @@ const LARGEST_VOCABULARY: u32 = 1 << 24;
 /// let mut output = Output::create(&OutputOptions::new(&prefix, 300))?;
 /// output.append(&[7, 8, 9], &[1, 3])?;
 /// let documents = Documents { read: 2, written: 2, ..Documents::default() };
-/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// output.publish(Manifest { documents, ..Manifest::default() })?;
 ///
 /// let dataset = Dataset::open(&prefix)?;
 /// assert_eq!((dataset.documents(), dataset.manifest().tokens), (2, 3));
@@ -41,15 +44,15 @@ const LARGEST_VOCABULARY: u32 = 1 << 24;
 pub struct Dataset {
     pub(super) path: PathBuf,
     pub(super) manifest: Manifest,
-    /// The outputs that are looked at.
+    /// The outputs that are read.
     files: Range<usize>,
 }
 
 impl Dataset {
-    /// Reads the manifest. `prefix` is what the output was called, or the path of the manifest.
+    /// Reads the manifest. `prefix` is the output's prefix, or the path of the manifest.
     ///
     /// # Errors
-    /// [`DatasetErrorKind::Missing`] without a manifest, [`DatasetErrorKind::Damaged`] for one that lacks something.
+    /// [`DatasetErrorKind::Missing`] without a manifest, [`DatasetErrorKind::Damaged`] for an incomplete one.
     pub fn open(prefix: &Path) -> Result<Self, DatasetError> {
         let mut path = prefix.as_os_str().to_owned();
         if !path.as_encoded_bytes().ends_with(b".manifest.json") {
@@ -64,7 +67,7 @@ impl Dataset {
             .hint("name the prefix that -o had; a run that was interrupted continues with --resume"),
             _ => DatasetError::io(&path, &error),
         })?;
-        // A file as long as it claims to be is no reason to reserve memory.
+        // The manifest's claim about a file's length is no reason to reserve memory.
         let manifest: Manifest = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
             if error.is_io() {
                 return DatasetError::io(&path, &error.into());
@@ -73,7 +76,7 @@ impl Dataset {
             let message = format!("{}:{line}:{column}: {}", shown(&path), shown(&error));
             DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again")
         })?;
-        let list = usize::from(manifest.options.reading.on_error == OnError::Skip);
+        let list = usize::from(manifest.options.on_error == OnError::Skip);
         let index = usize::from(manifest.options.format == Format::Mds);
         let files = 0..manifest.outputs.len().saturating_sub(list + index);
         let dataset = Self { path, manifest, files };
@@ -84,38 +87,36 @@ impl Dataset {
         let in_parts = dataset.manifest.parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.files));
         let are_parts_whole = dataset.manifest.parts.iter().all(|part| part.files.is_multiple_of(suffixes.len()));
         let is_divided = dataset.manifest.parts.is_empty() || (in_parts == Some(files.len()) && are_parts_whole);
-        let are_beside = dataset.manifest.outputs.iter().all(|file| dataset.is_beside(&file.file));
-        // Their folder has no place for the segments of rows.
+        let are_within = dataset.manifest.outputs.iter().all(|file| dataset.is_within(&file.file));
+        // The folder of these shards has no place for the segments of rows.
         let is_packed_mds = index > 0 && dataset.manifest.options.pack.is_some();
-        if files.is_empty() || !is_whole || !is_divided || !are_beside || is_packed_mds {
+        if files.is_empty() || !is_whole || !is_divided || !are_within || is_packed_mds {
             let message = format!("{}: its list of outputs is not that of its format", shown(&dataset.path));
             return Err(DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again"));
         }
         Ok(dataset)
     }
 
-    /// What the manifest says.
+    /// The manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Whether the name of an output leads to no other place than beside the manifest, or into the folder of the data set.
-    fn is_beside(&self, name: &str) -> bool {
+    /// True if an output's name stays in the folder of the manifest, or in the folder of the data set.
+    fn is_within(&self, name: &str) -> bool {
         let folder = self.path.file_name().and_then(|name| name.to_str()?.strip_suffix(".manifest.json"));
         let folder = folder.filter(|_| self.manifest.options.format == Format::Mds);
         let within = folder.and_then(|folder| name.strip_prefix(folder)?.strip_prefix('/'));
         !matches!(within, Some("." | "..")) && !within.unwrap_or(name).contains(['/', '\\'])
     }
 
-    /// The ends of the names of a shard's files.
+    /// The suffixes of a shard's files.
     pub(super) fn suffixes(&self) -> Vec<&'static str> {
         let options = &self.manifest.options;
         if options.format == Format::Mds {
             return vec![".mds"];
         }
-        let (has_kept, is_packed) = (options.has_sidecar(), options.pack.is_some());
-        let has_mask = options.has_mask() && options.format.has_mask_file();
-        suffixes(Layout { format: options.format, has_mask, has_kept, is_packed }).collect()
+        suffixes(Layout::of(options)).collect()
     }
 
     /// The files with documents.
@@ -123,11 +124,11 @@ impl Dataset {
         &self.manifest.outputs[self.files.clone()]
     }
 
-    /// The part of a divided output with this name: its documents count from 0.
+    /// The part of a divided output with this name. Its documents are numbered from 0.
     ///
     /// ```
     /// use windrow_tokenizers::dataset::Dataset;
-    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+    /// use windrow_tokenizers::manifest::{Documents, Manifest};
     /// use windrow_tokenizers::output::{Output, OutputOptions};
     /// # let directory = tempfile::tempdir()?;
     /// # let prefix = directory.path().join("corpus");
@@ -136,7 +137,7 @@ impl Dataset {
     /// let mut output = Output::create(&OutputOptions { parts, ..OutputOptions::new(&prefix, 300) })?;
     /// output.append(&[7, 8], &[2])?; // to the first part
     /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    /// output.publish(Manifest { documents, ..Manifest::default() })?;
     ///
     /// let dataset = Dataset::open(&prefix)?;
     /// assert_eq!(dataset.part("train")?.document(0)?, Some(vec![7, 8]));
@@ -145,7 +146,7 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// [`DatasetErrorKind::Missing`] naming the parts that there are.
+    /// [`DatasetErrorKind::Missing`] with the names of the existing parts.
     pub fn part(&self, name: &str) -> Result<Self, DatasetError> {
         let parts = &self.manifest.parts;
         let Some(number) = parts.iter().position(|part| part.name == name) else {
@@ -159,7 +160,7 @@ impl Dataset {
         Ok(Self { files: begin..begin + parts[number].files, ..self.clone() })
     }
 
-    /// The number of documents, as the manifest lists them.
+    /// The number of documents in the manifest.
     pub fn documents(&self) -> u64 {
         let mut begin = 0;
         let part = self.manifest.parts.iter().find(|part| {
@@ -178,70 +179,107 @@ impl Dataset {
         self.data().chunks(self.suffixes().len()).map(shard).collect()
     }
 
-    /// What is wrong with a document of a shard if it has an id that the tokenizer does not have.
+    /// The fault of a document with an id outside the tokenizer's vocabulary.
     pub(super) fn beyond_vocabulary(&self, shard: &Shard<'_>, document: u64, ids: &[u32]) -> Option<DatasetError> {
         let size = self.manifest.tokenizer.vocab_size;
-        let Options { bos, eos, pack, .. } = self.manifest.options;
-        let around = bos.max(eos).max(pack.and_then(|pack| pack.pad)).map_or(0, |id| id.saturating_add(1));
-        let limit = if size == 0 { LARGEST_VOCABULARY } else { size.max(around) };
+        let known = if size == 0 { LARGEST_VOCABULARY } else { size };
         // The compiler vectorizes the maximum, not the search.
-        if ids.iter().fold(0, |most, &id| most.max(id)) < limit {
+        if ids.iter().fold(0, |most, &id| most.max(id)) < known {
             return None;
         }
+        let EncodeJob { bos, eos, pad, .. } = &self.manifest.options;
+        let around = [bos, eos, pad].into_iter().flatten().filter_map(TokenName::id).max();
+        let limit = around.filter(|_| size > 0).map_or(known, |id| known.max(id.saturating_add(1)));
         let at = ids.iter().position(|&id| id >= limit)?;
         let what = format!("document {document} of the file, id {at}: {} is beyond the vocabulary of {limit}", ids[at]);
         Some(DatasetError::damaged(&shard.paths[0], what))
     }
 
-    /// The ids of the document with this number, from 0, as written; `None` behind the last one.
+    /// The ids of the document with this number, from 0, as written; `None` after the last document.
     ///
     /// # Errors
     /// [`DatasetErrorKind::Damaged`] and [`DatasetErrorKind::Io`] for the files up to the document.
     pub fn document(&self, number: u64) -> Result<Option<Vec<u32>>, DatasetError> {
-        if self.manifest.options.pack.is_some() {
-            return self.packed_document(number);
-        }
-        let mut left = number;
-        for shard in self.shards() {
-            if let Some(count) = shard.documents()?
-                && left >= count
-            {
-                left -= count;
-                continue;
-            }
-            let mut found = None;
-            shard.walk(&mut |ids| {
-                if left == 0 {
-                    found = Some(ids.to_vec());
-                    return ControlFlow::Break(());
-                }
-                left -= 1;
-                ControlFlow::Continue(())
-            })?;
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
+        let mut found = None;
+        self.visit(number..number.saturating_add(1), |_, ids| {
+            found = Some(ids.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
     }
 
-    /// A document of a packed output: its pieces, in order.
-    fn packed_document(&self, number: u64) -> Result<Option<Vec<u32>>, DatasetError> {
-        if number >= self.documents() {
-            return Ok(None);
+    /// Visits the documents with these numbers, in order, with their ids as written, until the visitor breaks. Some numbers may have no document.
+    ///
+    /// # Errors
+    /// [`DatasetErrorKind::Damaged`] and [`DatasetErrorKind::Io`] for the files up to the last of these documents.
+    pub fn visit(
+        &self,
+        range: Range<u64>,
+        mut visit: impl FnMut(u64, &[u32]) -> ControlFlow<()>,
+    ) -> Result<(), DatasetError> {
+        if self.manifest.options.pack.is_some() {
+            return self.visit_packed(range, 0, &mut visit).map(drop);
         }
-        // In a divided output the documents of each part count from 0.
-        let mut left = number;
+        let (mut number, mut is_over) = (0, range.is_empty());
+        for shard in self.shards() {
+            if is_over {
+                break;
+            }
+            if let Some(count) = shard.documents()?
+                && range.start >= number + count
+            {
+                number += count;
+                continue;
+            }
+            shard.walk(&mut |ids| {
+                let visited = if number < range.start { ControlFlow::Continue(()) } else { visit(number, ids) };
+                number += 1;
+                is_over = visited.is_break() || number >= range.end;
+                if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Visits documents of a packed output, which are assembled in batches. `before` is the number of documents in earlier parts.
+    fn visit_packed(
+        &self,
+        range: Range<u64>,
+        before: u64,
+        visit: &mut dyn FnMut(u64, &[u32]) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, DatasetError> {
+        // In a divided output the documents of each part are numbered from 0.
         let parts = &self.manifest.parts;
         let is_part = self.files.len() < parts.iter().map(|part| part.files).sum::<usize>();
-        for part in parts.iter().filter(|_| !is_part && parts.len() > 1) {
-            if left < part.documents {
-                return self.part(&part.name)?.packed_document(left);
+        if !is_part && parts.len() > 1 {
+            let mut begin = 0;
+            for part in parts {
+                let within = range.start.saturating_sub(begin)..range.end.saturating_sub(begin).min(part.documents);
+                if self.part(&part.name)?.visit_packed(within, before + begin, visit)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                begin += part.documents;
             }
-            left -= part.documents;
+            return Ok(ControlFlow::Continue(()));
         }
-        let is_split = self.manifest.options.pack.is_some_and(|pack| pack.mode == PackMode::Split);
-        let mut document = Vec::new();
+        let mut begin = range.start;
+        let range = begin..range.end.min(self.documents());
+        while begin < range.end {
+            let end = range.end.min(begin + TOGETHER);
+            for (number, ids) in (begin..).zip(self.packed_documents(begin..end)?) {
+                if visit(before + number, &ids).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            begin = end;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Documents of a packed output: the pieces of each, in order.
+    fn packed_documents(&self, range: Range<u64>) -> Result<Vec<Vec<u32>>, DatasetError> {
+        let is_split = self.manifest.options.rows().is_some_and(|pack| pack.mode == PackMode::Split);
+        let mut documents = vec![Vec::new(); (range.end - range.start) as usize];
         for shard in self.shards() {
             let mut segments = Segments::open(&shard)?;
             let (mut fault, mut is_past) = (None, false);
@@ -255,10 +293,11 @@ impl Dataset {
                 };
                 let mut begin = 0;
                 for &(of, length) in row {
-                    if of == left as i64 {
+                    let at = usize::try_from(of).ok().and_then(|of| of.checked_sub(range.start as usize));
+                    if let Some(document) = at.and_then(|at| documents.get_mut(at)) {
                         document.extend_from_slice(&ids[begin..begin + length]);
                     }
-                    is_past |= is_split && of > left as i64;
+                    is_past |= is_split && of >= range.end as i64;
                     begin += length;
                 }
                 if is_past { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -270,7 +309,7 @@ impl Dataset {
                 break;
             }
         }
-        Ok(Some(document))
+        Ok(documents)
     }
 
     /// Counts documents, or rows of a packed output, ids and their frequencies, shard by shard in parallel.

@@ -1,18 +1,17 @@
-//! Where the documents of a packed output are.
+//! The places of the documents of a packed output.
 
 use std::path::Path;
 
-use super::documents::{Reading, Shard};
-use super::error::DatasetError;
 use crate::output::{NPY_HEADER, npy_header};
 use crate::pack::{PADDING, Pack, Segment};
+use crate::shard::{DatasetError, Reading, Shard};
 
 /// The segments of a shard, in order.
 pub(super) struct Segments<'s> {
     ends: Reading<'s>,
     documents: Reading<'s>,
     path: &'s Path,
-    /// Those that were not read.
+    /// The segments that were not read.
     left: u64,
     number: u64,
     end: u64,
@@ -33,7 +32,7 @@ impl<'s> Segments<'s> {
         }
     }
 
-    /// The segments of the next row, which has so many ids.
+    /// The segments of the next row, which has `ids` ids.
     pub(super) fn row(&mut self, ids: usize) -> Result<&[Segment], DatasetError> {
         let row_end = self.end + ids as u64;
         self.row.clear();
@@ -42,7 +41,7 @@ impl<'s> Segments<'s> {
             let wrong =
                 |what: String| Err(DatasetError::damaged(self.path, format_args!("end {}: {what}", self.number)));
             if self.left == 0 {
-                return wrong(format!("it is missing, and there are ids behind {}", self.end));
+                return wrong(format!("it is missing, and there are ids after {}", self.end));
             }
             self.left -= 1;
             let (end, document) = (self.ends.next_u64()?, self.documents.next_u64()? as i64);
@@ -58,7 +57,7 @@ impl<'s> Segments<'s> {
         Ok(&self.row)
     }
 
-    /// As [`row`](Self::row), of these ids. Refuses documents that do not exist, and padding that is none.
+    /// Checks the ids of the next [`row`](Self::row). Refuses documents that do not exist, and padding with other ids.
     pub(super) fn check_row(&mut self, ids: &[u32], pack: Pack, documents: u64) -> Result<(), DatasetError> {
         let (path, number) = (self.path, self.number);
         let mut begin = 0;
@@ -78,11 +77,11 @@ impl<'s> Segments<'s> {
         Ok(())
     }
 
-    /// Refuses segments behind the last row.
+    /// Refuses segments after the last row.
     pub(super) fn check_end(&self) -> Result<(), DatasetError> {
         match self.left {
             0 => Ok(()),
-            left => Err(DatasetError::damaged(self.path, format_args!("{left} segments are behind the last row"))),
+            left => Err(DatasetError::damaged(self.path, format_args!("{left} segments are after the last row"))),
         }
     }
 }

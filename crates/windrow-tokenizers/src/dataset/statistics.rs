@@ -1,22 +1,22 @@
-//! What is in a data set.
+//! Statistics of a data set.
 
 use std::collections::BTreeMap;
 
-/// Ids below this are counted in an array, larger ones one by one: a vocabulary has no such ids, but a damaged manifest may allow them.
+/// Ids below this limit are counted in an array, larger ones in a map: no vocabulary has such ids, but a damaged manifest may allow them.
 const IN_ARRAY: u32 = 1 << 24;
 
 /// Counts of documents and ids.
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
-/// # use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// # use windrow_tokenizers::manifest::{Documents, Manifest};
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
 /// # let mut output = Output::create(&OutputOptions::new(&prefix, 300))?;
 /// # output.append(&[7, 8, 7], &[0, 3])?;
 /// # let documents = Documents { read: 2, written: 2, ..Documents::default() };
-/// # output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// # output.publish(Manifest { documents, ..Manifest::default() })?;
 ///
 /// // The data set has two documents: [] and [7, 8, 7].
 /// let statistics = Dataset::open(&prefix)?.statistics()?;
@@ -28,17 +28,17 @@ const IN_ARRAY: u32 = 1 << 24;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Number of documents. Those of nanogpt end with each end-of-text id.
+    /// Number of documents. In nanogpt each end-of-text id ends one.
     pub documents: u64,
-    /// Number of ids, those at the end of documents included.
+    /// Number of ids, including the ids that end documents.
     pub tokens: u64,
-    /// Ids of the longest document.
+    /// Number of ids of the longest document.
     pub longest: u64,
-    /// How many documents have so many ids: 0, 1, 2 to 3, 4 to 7 and so on.
+    /// Number of documents by length: with 0 ids, 1, 2 to 3, 4 to 7 and so on.
     pub lengths: Vec<u64>,
-    /// How often each id below [`IN_ARRAY`] occurs.
+    /// Frequency of each id below [`IN_ARRAY`].
     frequencies: Vec<u64>,
-    /// The same of the others.
+    /// Frequency of each of the other ids.
     rare: BTreeMap<u32, u64>,
 }
 
@@ -72,7 +72,7 @@ impl Statistics {
         self
     }
 
-    /// The `most` frequent ids with their counts, the most frequent first, of equal ones the smallest.
+    /// The `most` frequent ids with their counts, in order of frequency; among equals the smallest id first.
     pub fn most_frequent(&self, most: usize) -> Vec<(u32, u64)> {
         let mut ids: Vec<(u32, u64)> =
             (0..).zip(self.frequencies.iter().copied()).filter(|(_, count)| *count > 0).collect();

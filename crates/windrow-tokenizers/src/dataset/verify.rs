@@ -1,4 +1,4 @@
-//! Whether a data set is what was written.
+//! Verification of a data set: its files hold the bytes that were written.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use windrow::prelude::*;
 
-use super::documents::{Shard, Stretch};
-use super::error::{DatasetError, DatasetErrorKind};
+use super::documents::Stretch;
 use super::hash::hashes;
 use super::open::Dataset;
 use super::segments::Segments;
+use crate::format::Format;
 use crate::manifest::{OutputFile, Packed, Part, root_of};
-use crate::output::Format;
+use crate::shard::{DatasetError, DatasetErrorKind, Shard};
 use crate::shown;
 use crate::tokenizer::Tokenizer;
 
@@ -20,7 +20,7 @@ use crate::tokenizer::Tokenizer;
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
-/// # use windrow_tokenizers::manifest::{Documents, InputFile, ManifestBody};
+/// # use windrow_tokenizers::manifest::{Documents, InputFile, Manifest};
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
@@ -28,7 +28,7 @@ use crate::tokenizer::Tokenizer;
 /// # output.append(&[7, 8], &[2])?;
 /// # let documents = Documents { read: 1, written: 1, ..Documents::default() };
 /// # let inputs = vec![InputFile { documents: 1, ..InputFile::default() }];
-/// # output.publish(ManifestBody { documents, inputs, ..ManifestBody::default() })?;
+/// # output.publish(Manifest { documents, inputs, ..Manifest::default() })?;
 ///
 /// let dataset = Dataset::open(&prefix)?;
 /// let verified = dataset.verify();
@@ -40,15 +40,15 @@ use crate::tokenizer::Tokenizer;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Files that were read.
+    /// Number of files that were read.
     pub files: usize,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// What is wrong, the manifest's own contradictions first. Of each file the first fault.
+    /// The faults, contradictions of the manifest first. Each file has its first fault only.
     pub faults: Vec<DatasetError>,
 }
 
-/// The documents and ids of a shard, and the ids whose mask is 1, if the masks have a file.
+/// The documents and ids of a shard, and the number of ids whose mask is 1, if the masks have a file.
 type Counts = ([u64; 2], Option<u64>);
 
 impl Dataset {
@@ -116,7 +116,7 @@ impl Dataset {
         Verified { files: whole.len(), bytes: whole.iter().map(|(_, bytes)| bytes).sum(), faults }
     }
 
-    /// What contradicts itself in the manifest.
+    /// The contradictions in a manifest.
     fn contradictions(&self) -> Vec<DatasetError> {
         let manifest = &self.manifest;
         let mut faults = Vec::new();
@@ -125,7 +125,7 @@ impl Dataset {
             wrong("outputs_blake3 is not the hash of the outputs' hashes");
         }
         if !manifest.documents.is_balanced() {
-            wrong("the documents read are not those written, skipped, failed and left out");
+            wrong("the documents read are not those written, skipped, failed and deselected");
         }
         let in_parts = |of: fn(&Part) -> u64| manifest.parts.iter().map(of).sum::<u64>();
         let is_divided = !manifest.parts.is_empty();
@@ -141,9 +141,9 @@ impl Dataset {
         faults
     }
 
-    /// What differs between the documents and tokens that were found and those that are listed.
+    /// The differences between the documents and tokens in the files and in the manifest.
     fn wrong_counts(&self, place: &str, [documents, tokens]: [u64; 2], listed: [u64; 2]) -> Vec<DatasetError> {
-        // A text may contain the end-of-text id, which is no end in nanogpt's count.
+        // A text may contain the end-of-text id, which ends no document, but nanogpt's count includes it.
         let is_packed = self.manifest.options.pack.is_some();
         let more = self.manifest.options.format == Format::Nanogpt && documents > listed[0] && !is_packed;
         let names = if is_packed { ["rows", "tokens and padding"] } else { ["documents", "tokens"] };
@@ -174,7 +174,7 @@ impl Dataset {
 
     /// Walks a shard, compares its ids with the vocabulary, and returns the numbers of documents and ids.
     fn walk_and_check(&self, shard: &Shard<'_>) -> Result<Counts, DatasetError> {
-        let pack = self.manifest.options.pack;
+        let pack = self.manifest.options.rows();
         let mut segments = pack.map(|_| Segments::open(shard)).transpose()?;
         let documents = self.documents_of(shard);
         let counts = match (&mut segments, pack) {
@@ -200,7 +200,7 @@ impl Dataset {
         Ok((counts, shard.loss_tokens(counts[1])?))
     }
 
-    /// Compares the ids of a part of a shard with the vocabulary, has its documents checked, and returns the numbers of documents and ids.
+    /// Compares the ids of a range of a shard with the vocabulary, checks its documents, and returns the numbers of documents and ids.
     fn count(
         &self,
         shard: &Shard<'_>,
@@ -216,12 +216,12 @@ impl Dataset {
         fault.map_or(Ok(counts), Err)
     }
 
-    /// Refuses a tokenizer that has not encoded these documents.
+    /// Refuses a tokenizer other than the one that encoded these documents.
     ///
     /// ```
     /// use windrow_tokenizers::dataset::{Dataset, DatasetErrorKind};
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    /// # use windrow_tokenizers::manifest::{ManifestBody, TokenizerIdentity};
+    /// # use windrow_tokenizers::manifest::{Manifest, TokenizerIdentity};
     /// # use windrow_tokenizers::output::{Output, OutputOptions};
     /// # let directory = tempfile::tempdir()?;
     /// # let prefix = directory.path().join("corpus");
@@ -229,7 +229,7 @@ impl Dataset {
     /// let load = |name| Tokenizer::load_early(name, &LoadOptions::default(), 0);
     /// let (gpt2, other) = (load("gpt2")?, load("cl100k_base")?);
     /// # let tokenizer = TokenizerIdentity { blake3: gpt2.hash().to_owned(), ..TokenizerIdentity::default() };
-    /// # Output::create(&OutputOptions::new(&prefix, 300))?.publish(ManifestBody { tokenizer, ..ManifestBody::default() })?;
+    /// # Output::create(&OutputOptions::new(&prefix, 300))?.publish(Manifest { tokenizer, ..Manifest::default() })?;
     /// // The documents were encoded by gpt2.
     /// let dataset = Dataset::open(&prefix)?;
     /// assert_eq!(dataset.check_tokenizer(&gpt2), Ok(()));
@@ -238,7 +238,7 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// [`DatasetErrorKind::OtherTokenizer`] naming both.
+    /// [`DatasetErrorKind::OtherTokenizer`] with the names of both.
     pub fn check_tokenizer(&self, tokenizer: &Tokenizer) -> Result<(), DatasetError> {
         let identity = &self.manifest.tokenizer;
         if identity.blake3 == tokenizer.hash() {
@@ -257,12 +257,12 @@ impl Dataset {
     }
 }
 
-/// What a walk through documents, or through rows, should count.
+/// The expected counts of a walk through documents or rows.
 fn listed(documents: u64, tokens: u64, packed: Option<Packed>) -> [u64; 2] {
     packed.map_or([documents, tokens], |packed| [packed.rows, tokens.saturating_add(packed.padding)])
 }
 
-/// Whether all files of a shard are whole.
+/// True if all files of a shard are complete.
 fn is_in(shard: &Shard<'_>, whole: &[(PathBuf, u64)]) -> bool {
     shard.paths.iter().all(|path| whole.iter().any(|(other, _)| other == path))
 }

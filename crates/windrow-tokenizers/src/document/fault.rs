@@ -1,4 +1,4 @@
-//! The fault of a record: its kind, its place and what is wrong.
+//! The fault of a record: its kind, place and reason.
 
 use memchr::{memchr_iter, memrchr};
 use serde::Serialize;
@@ -28,15 +28,15 @@ pub enum FaultKind {
     NotObject,
     /// An object without the wanted field.
     MissingField,
-    /// The wanted field is not a string.
+    /// A wanted field that is not a string.
     NotString,
-    /// The wanted field is not an array of messages, or what stands beside it is not what a chat template takes.
+    /// A wanted field that is not an array of messages, or a neighboring field that the chat template does not take.
     NotMessages,
     /// The chat template refuses the conversation.
     Template,
 }
 
-/// Cause for which a record is not a document, and its place.
+/// Reason that a record is not a document, and its place.
 ///
 /// ```
 /// use windrow_tokenizers::document::text_of;
@@ -52,7 +52,7 @@ pub struct Fault {
     pub kind: FaultKind,
     /// Position of the fault: the number of bytes before it in the record.
     pub at: usize,
-    /// Line breaks before it in the record; only a text record has any.
+    /// Number of line breaks before it in the record; 0 except in text records.
     pub line_in_record: u64,
     /// Position in bytes within that line, 1-based.
     pub byte: u64,
@@ -75,7 +75,7 @@ impl Fault {
     }
 }
 
-/// Divides a reason into what is wrong and its hint, if it has one.
+/// Splits a reason into the fault and its hint, if it has one.
 pub(crate) fn without_hint(reason: &str) -> (String, Option<&str>) {
     const HINT: &str = "hint: ";
     let divided = || {

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::kept::Kept;
 
-/// Appends the values of `fields` as they stand in a line whose text was good; null for what is missing. Calls `has` with each field that is not.
+/// Appends the values of `fields` from a line whose text was good; null for a missing field. Calls `has` with each field that is present.
 pub(crate) fn keep_of(line: &[u8], fields: &[String], kept: &mut Kept, has: &mut dyn FnMut(usize)) {
     let paths: Vec<&str> = fields.iter().map(String::as_str).collect();
     let values = values_of(str::from_utf8(line).unwrap_or_default(), &paths);
@@ -21,7 +22,17 @@ pub(crate) fn keep_of(line: &[u8], fields: &[String], kept: &mut Kept, has: &mut
     }
 }
 
-/// The values under these paths in an object, or nothing if it is none.
+/// The names of a JSON line's fields, and of the fields in its objects.
+pub(crate) fn names_of(line: &[u8]) -> Vec<String> {
+    let object: serde_json::Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
+    let below = |(name, value): (&String, &Value)| -> Vec<String> {
+        let fields = value.as_object().into_iter().flatten();
+        [name.clone()].into_iter().chain(fields.map(|(below, _)| format!("{name}.{below}"))).collect()
+    };
+    object.iter().flat_map(below).collect()
+}
+
+/// The values under these paths in an object; nothing if the value is not an object.
 pub(crate) fn values_of<'a>(object: &'a str, paths: &[&str]) -> Vec<Option<&'a RawValue>> {
     let mut json = serde_json::Deserializer::from_str(object);
     json.deserialize_map(Object(paths)).unwrap_or_else(|_| vec![None; paths.len()])
@@ -80,7 +91,7 @@ mod tests {
                 &mut kept,
                 &mut |_| {},
             );
-            kept.values().map(|value| str::from_utf8(value).unwrap().to_owned()).collect::<Vec<_>>()
+            kept.values().iter().map(|value| str::from_utf8(value).unwrap().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(values(&["id", "id2", "id3"]), ["-0", "\"\\\"\"", "null"]);
         assert_eq!(values(&["a.b", "a.d", "a.b.c", "a", "a.x"])[..3], [r#"[1, {"c": "x\u00e9"}]"#, "null", "null"]);

@@ -1,4 +1,4 @@
-//! The account of a run: what became of the documents, in all and by input.
+//! The account of a run: the outcome of the documents, in total and by input.
 
 use crate::input::Position;
 use crate::manifest::{Documents, SkippedDocument};
@@ -9,15 +9,15 @@ use crate::output::{Checkpoint, InputCounts};
 pub(super) struct Account {
     pub(super) documents: Documents,
     pub(super) text_bytes: u64,
-    /// Special tokens that stood in the texts.
+    /// Special tokens in the texts.
     pub(super) special_tokens: u64,
-    /// Documents none of whose ids has a mask of 1, if there are masks.
+    /// Documents without an id whose mask is 1, if there are masks.
     pub(super) without_loss: u64,
-    /// The first one skipped.
+    /// The first skipped document.
     pub(super) first_bad: Option<SkippedDocument>,
-    /// Of each input with written documents, in order.
+    /// The counts of each input with written documents, in order.
     inputs: Vec<InputCounts>,
-    /// The same, since the last checkpoint.
+    /// The counts since the last checkpoint, by input.
     recent: Vec<InputCounts>,
 }
 
@@ -33,9 +33,9 @@ impl Account {
     }
 
     /// Adds written documents of one input.
-    pub(super) fn write(&mut self, documents: u64, counts: InputCounts, special_tokens: u64) {
-        self.documents.read += documents;
-        self.documents.written += documents;
+    pub(super) fn write(&mut self, counts: InputCounts, special_tokens: u64) {
+        self.documents.read += 1;
+        self.documents.written += 1;
         self.text_bytes += counts.text_bytes;
         self.special_tokens += special_tokens;
         add(&mut self.inputs, counts);

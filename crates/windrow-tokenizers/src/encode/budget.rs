@@ -1,24 +1,23 @@
 //! The memory budget of the documents in flight.
 //!
-//! Three stages use it. The reader reserves memory before it allocates, and waits while there is none. The encode stage reports the
-//! memory of a batch's ids. The writer releases everything. Only the reader ever waits. If no other document is in flight, it does
-//! not wait: a reservation of any size is granted. So a document larger than the budget runs alone, and no circular wait is
-//! possible.
+//! Three stages use it. The reader reserves memory before it allocates, and waits while there is none. The encode stage reports the memory of a
+//! batch's ids. The writer releases everything. Only the reader ever waits. If no other document is in flight, it does not wait: a reservation of
+//! any size is granted. So a document larger than the budget is the only one in flight, and no circular wait is possible.
 //!
-//! What is read ahead by other readers may take a half, and the stages have the rest. A reader that the stages wait for does not wait.
+//! Other readers may read ahead into a half of the budget, and the stages have the rest. A reader that the stages wait for does not wait.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::input::{InputFile, Stopped};
 use crate::tokenizer::LoadOptions;
 
-/// Bytes of one batch: those of its records, those of its ids once it is encoded, and those that the engine needs until then.
+/// Bytes of one batch: of its records, of its ids once it is encoded, and of the engine's memory until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) records: usize,
     pub(super) ids: Option<usize>,
     work: usize,
-    /// True if it is being encoded.
+    /// True while the batch is being encoded.
     is_working: bool,
 }
 
@@ -30,20 +29,20 @@ impl Held {
         self.records.saturating_add(ids).saturating_add(self.work)
     }
 
-    /// The bytes it actually uses.
+    /// The bytes that the batch actually uses.
     fn taken(self) -> usize {
         let work = if self.is_working { self.work } else { 0 };
         self.records.saturating_add(self.ids.unwrap_or(0)).saturating_add(work)
     }
 }
 
-/// What a worker needs beside the documents in flight, with what the allocator keeps for its thread.
+/// Bytes that a worker needs in addition to the documents in flight, with those that the allocator keeps for its thread.
 const WORKER: usize = 6 << 20;
 
 /// A cache that is no larger than the pieces of a vocabulary counts as a part of the tokenizer.
 const VOCABULARY: usize = 24 << 20;
 
-/// How the memory of a run is divided, so that all of it is about a budget and the tokenizer.
+/// The division of a run's memory, so that the whole run takes about its budget plus the tokenizer.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Job, MemoryShares};
@@ -56,15 +55,15 @@ const VOCABULARY: usize = 24 << 20;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryShares {
-    /// For [`LoadOptions::cache_bytes`](crate::tokenizer::LoadOptions::cache_bytes).
+    /// Bytes for [`LoadOptions::cache_bytes`](crate::tokenizer::LoadOptions::cache_bytes).
     pub cache_bytes: usize,
-    /// For [`Job::memory`](super::Job::memory).
+    /// Bytes for [`Job::memory`](super::Job::memory).
     pub documents: usize,
 }
 
 impl MemoryShares {
-    /// The shares of so many bytes, with so many threads that encode: a quarter for what the engine remembers, some MiB for each thread,
-    /// and the rest, but at least an eighth, for the documents.
+    /// The shares of `memory` bytes with this number of threads that encode: a quarter for the engine's cache, some MiB for each thread, and the
+    /// rest, but at least an eighth, for the documents.
     pub fn new(memory: usize, threads: usize) -> Self {
         let most = LoadOptions::default().cache_bytes;
         let cache_bytes = (memory / 4).clamp(VOCABULARY, most);
@@ -72,9 +71,9 @@ impl MemoryShares {
         Self { cache_bytes, documents: memory.saturating_sub(others).max(memory / 8) }
     }
 
-    /// The same with what the reading of the inputs takes beside the documents, if so many are read at a time. The documents keep a half of
+    /// The shares of a run that reads this number of inputs at a time: the buffers for reading are taken from the documents, which keep a half of
     /// their share.
-    pub fn beside(self, inputs: &[InputFile], readers: usize) -> Self {
+    pub fn with_readers(self, inputs: &[InputFile], readers: usize) -> Self {
         let largest = inputs.iter().map(InputFile::buffer_bytes).max().unwrap_or(0);
         let buffers = largest.saturating_mul(readers.min(inputs.len()));
         Self { documents: self.documents.saturating_sub(buffers).max(self.documents / 2), ..self }
@@ -106,7 +105,7 @@ impl State {
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
-    /// [`Engine::working_bytes`](crate::engine::Engine::working_bytes).
+    /// The value of [`Engine::working_bytes`](crate::engine::Engine::working_bytes).
     working_bytes: usize,
     state: Mutex<State>,
     released: Condvar,
@@ -117,7 +116,7 @@ impl Budget {
         Self { limit, working_bytes, state: Mutex::default(), released: Condvar::new() }
     }
 
-    /// The bytes for a document of so many bytes, until it is encoded, if they exceed the budget.
+    /// The bytes that a document of `document` bytes takes until it is encoded, if they exceed the budget.
     pub(super) fn exceeds(&self, document: usize) -> Option<usize> {
         let expected = document.saturating_mul(self.working_bytes.saturating_add(1));
         (expected > self.limit).then_some(expected)
@@ -129,12 +128,12 @@ impl Budget {
         self.fill(more, 0)
     }
 
-    /// Makes a batch that was read ahead the one that is being read. Waits as [`reserve`](Self::reserve).
+    /// Makes a batch that was read ahead the one that is being read. Waits like [`reserve`](Self::reserve).
     pub(super) fn adopt(&self, held: usize) -> Result<(), Stopped> {
         self.fill(held, held)
     }
 
-    /// Reserves `more` bytes; so many of them were read ahead.
+    /// Reserves `more` bytes, `ahead` of which were read ahead.
     fn fill(&self, more: usize, ahead: usize) -> Result<(), Stopped> {
         let mut state = self.state();
         let records = state.filling.records.saturating_add(more);
@@ -159,7 +158,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Reserves `more` bytes for what the reader with this number reads ahead. Waits until they are available or the stages wait for it.
+    /// Reserves `more` bytes for the reader with this number, which reads ahead. Waits until they are available or the stages wait for the reader.
     pub(super) fn reserve_ahead(&self, reader: u32, more: usize) -> Result<(), Stopped> {
         let mut state = self.state();
         while more > 0 && !state.closed && state.wanted != Some(reader) {
@@ -176,24 +175,24 @@ impl Budget {
         Ok(())
     }
 
-    /// The stages wait for the next batch of this reader ahead.
+    /// Records that the stages wait for the next batch of this reader ahead.
     pub(super) fn want(&self, reader: u32) {
         self.state().wanted = Some(reader);
         self.released.notify_all();
     }
 
-    /// This reader ahead has a batch for the stages.
+    /// Records that this reader ahead has a batch for the stages.
     pub(super) fn delivered(&self, reader: u32) {
         self.state().wanted.take_if(|wanted| *wanted == reader);
     }
 
-    /// Releases bytes of what was read ahead.
+    /// Releases bytes that were read ahead.
     pub(super) fn release_ahead(&self, bytes: usize) {
         self.state().ahead -= bytes;
         self.released.notify_all();
     }
 
-    /// The batch that was being read is complete; the next one begins. No more than `at_once` bytes of it are encoded at a time.
+    /// Completes the batch that was being read, and begins the next one. No more than `at_once` bytes of the batch are encoded at a time.
     pub(super) fn hand_on(&self, at_once: usize) -> Held {
         let mut state = self.state();
         let mut held = std::mem::take(&mut state.filling);
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_everything_is_granted_and_beside_others_only_what_fits() {
+    fn a_single_batch_gets_everything_and_several_only_what_fits() {
         let budget = Arc::new(Budget::new(100, 0));
         budget.reserve(1_000).unwrap();
         budget.reserve(1_000).unwrap();
@@ -320,7 +319,7 @@ mod tests {
                 outcome
             }
         });
-        assert!(grants.try_recv().is_err(), "granted beside the large one");
+        assert!(grants.try_recv().is_err(), "granted together with the large one");
         budget.release(large);
         assert_eq!(grants.recv(), Ok(2_000));
         assert_eq!(reader.join().unwrap(), Ok(()));

@@ -1,5 +1,6 @@
 //! Encodes batches of records into chunks of ids.
 
+use std::mem;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -8,26 +9,26 @@ use windrow::prelude::*;
 
 use super::budget::Budget;
 use super::seen::Seen;
-use super::{LargeDocument, Observer, Step};
+use super::{Job, LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
-use crate::diagnose::{explain_first, is_pointer};
-use crate::document::{BadDocument, keep_of, null_fault, text_in};
+use crate::diagnose::is_pointer;
+use crate::document::{Fault, explain_first, keep_of, names_of, null_fault, text_in, utf8};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged, has_memory};
 use crate::input::{Batch, Fields, Format, Record};
 use crate::kept::Kept;
 use crate::manifest::{Selection, SkippedDocument};
-use crate::output::put_masks;
+use crate::output::Document;
 
 /// The weight of a record beyond its bytes, in bytes, so that a million empty lines are not one chunk.
 const RECORD_WEIGHT: usize = 16;
 
-/// Larger scratch is not kept for the next chunk.
+/// Maximum size of scratch that is kept for the next chunk.
 const KEPT_SCRATCH: usize = 1 << 20;
 
 /// Memory per byte of a record for its text, as it grows.
 const BYTES_OF_COPY: usize = 3;
 
-/// A document with as many bytes as this number of chunks is encoded by all threads together.
+/// Size in chunks from which all threads encode a document together.
 const LONG: usize = 4;
 
 /// Consecutive records of one input, encoded.
@@ -35,8 +36,9 @@ const LONG: usize = 4;
 pub(super) struct Chunk {
     /// Range of the records in the batch.
     pub(super) records: Range<usize>,
-    /// The ids of the good records, concatenated, with their masks in them if there are masks.
+    /// The ids of the good records, concatenated, and the mask of each if there are masks.
     pub(super) ids: Vec<u32>,
+    pub(super) mask: Vec<u8>,
     /// The end of each good record in `ids`.
     pub(super) ends: Vec<usize>,
     /// The kept values of the good records.
@@ -45,14 +47,22 @@ pub(super) struct Chunk {
     pub(super) bad: Vec<Bad>,
     /// Bytes of text of the good records.
     pub(super) text_bytes: u64,
-    /// Those of each, unless it is a part of a document.
-    pub(super) lengths: Vec<usize>,
-    /// The part of the output to which the good and bad records belong; none as long as the chunk is not divided.
-    pub(super) part: Option<usize>,
-    /// Whether its only record is a part of a document, whose ids before are in the chunk before.
+    /// The index of each good record in the batch, and the bytes of its text, unless it is a part of a document.
+    pub(super) good: Vec<(usize, usize)>,
+    /// True if its only record is a part of a document. The ids of the earlier parts are in the chunk before.
     pub(super) is_part: bool,
-    /// Whether the ids of the parts before it are void, because the field with the text occurs again.
+    /// True if the ids of the earlier parts are void, because the field with the text occurs again.
     pub(super) is_void_before: bool,
+}
+
+/// A good record of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Encoded<'c> {
+    /// Its index in the batch.
+    pub(super) record: usize,
+    /// Bytes of its text.
+    pub(super) bytes: usize,
+    pub(super) document: Document<'c>,
 }
 
 /// A record without ids.
@@ -61,16 +71,52 @@ pub(super) struct Bad {
     /// Its index in the batch.
     pub(super) record: usize,
     pub(super) document: SkippedDocument,
-    /// Whether the machine failed, not the document. That ends the run; otherwise the published files would depend on the machine.
+    /// True if the machine failed, not the document. A failed machine ends the run; otherwise the published files would depend on the machine.
     pub(super) is_out_of_memory: bool,
 }
 
+impl Bad {
+    /// A `record` that is bad as a whole.
+    pub(super) fn whole(index: usize, name: &str, record: &Record, reason: String) -> Self {
+        let Record { line, offset, .. } = *record;
+        let document = SkippedDocument { file: name.to_owned(), line, byte: 1, offset, reason };
+        Self { record: index, document, is_out_of_memory: false }
+    }
+
+    /// A `record` without ids.
+    pub(super) fn of_engine(index: usize, name: &str, record: &Record, error: &EngineError) -> Self {
+        let is_out_of_memory = matches!(error, EngineError::NoMemory { .. });
+        Self { is_out_of_memory, ..Self::whole(index, name, record, error.to_string()) }
+    }
+
+    /// A `record` with a fault, at the place of the fault's line.
+    pub(super) fn of_fault(index: usize, name: &str, record: &Record, fault: Fault) -> Self {
+        let mut bad = Self::whole(index, name, record, fault.reason);
+        bad.document.line += fault.line_in_record;
+        bad.document.byte = fault.byte;
+        bad.document.offset = record.offset + fault.at as u64 - (fault.byte - 1);
+        bad
+    }
+}
+
 impl Chunk {
+    /// The good records in order. Each has this many kept values.
+    pub(super) fn documents(&self, values: usize) -> impl Iterator<Item = Encoded<'_>> {
+        let mut start = 0;
+        self.good.iter().zip(&self.ends).enumerate().map(move |(number, (&(record, bytes), &end))| {
+            let ids = mem::replace(&mut start, end)..end;
+            let mask = if self.mask.is_empty() { &[] } else { &self.mask[ids.clone()] };
+            let kept = self.kept.slice(number * values..(number + 1) * values);
+            Encoded { record, bytes, document: Document { ids: &self.ids[ids], mask, kept } }
+        })
+    }
+
     /// The memory of the chunk, in bytes.
     pub(super) fn memory(&self) -> usize {
         let texts = self.bad.iter().map(|bad| bad.document.file.capacity() + bad.document.reason.capacity());
         self.ids.capacity() * size_of::<u32>()
-            + (self.ends.capacity() + self.lengths.capacity()) * size_of::<usize>()
+            + self.mask.capacity()
+            + (self.ends.capacity() + 2 * self.good.capacity()) * size_of::<usize>()
             + self.bad.capacity() * size_of::<Bad>()
             + self.kept.memory()
             + texts.sum::<usize>()
@@ -78,35 +124,60 @@ impl Chunk {
 }
 
 /// The shared state of the encode stage's workers.
-pub(super) struct Workshop<'e> {
+pub(super) struct EncodeContext<'e> {
     pub(super) engine: &'e dyn Engine,
     pub(super) observer: &'e dyn Observer,
     /// Names of the input files.
     pub(super) names: &'e [String],
-    /// The fields of a JSON line or columns of a Parquet file that matter.
+    /// The fields to read of a JSON line, or the columns of a Parquet file.
     pub(super) fields: &'e Fields,
-    /// How the lines are conversations, if they are.
+    /// The chat template, if the lines are conversations.
     pub(super) chat: Option<&'e Chat>,
     /// Finds masks, if the chat has any.
     pub(super) locate: Option<&'e dyn Locate>,
     pub(super) selection: &'e Selection,
-    /// Whether the first bad document ends the run, so that nothing after it is needed.
+    /// True if the first bad document ends the run, so that nothing after it is needed.
     pub(super) stop_at_bad: bool,
     pub(super) chunk_bytes: usize,
-    /// Unused benches; there are no more than workers.
-    pub(super) benches: Mutex<Vec<Bench<'e>>>,
+    /// Unused encoders and buffers; there are no more than workers.
+    pub(super) unused: Mutex<Vec<EncodeState<'e>>>,
     pub(super) seen: Seen,
 }
 
 /// The buffers and the encoder of one worker.
-pub(super) struct Bench<'e> {
+pub(super) struct EncodeState<'e> {
     encoder: Box<dyn Encoder + 'e>,
     /// JSON strings after unescaping, for each record of a chunk.
     unescaped: Vec<String>,
 }
 
-impl Workshop<'_> {
-    /// Announces the documents of a batch that exceed the budget, and returns their number. `begins_with_part`: the first record is part of a
+impl<'e> EncodeContext<'e> {
+    /// A state without masks, which does not stop at a bad document.
+    pub(super) fn new(
+        job: &'e Job,
+        engine: &'e dyn Engine,
+        observer: &'e dyn Observer,
+        names: &'e [String],
+        fields: &'e Fields,
+    ) -> Self {
+        Self {
+            engine,
+            observer,
+            names,
+            fields,
+            chat: job.chat.as_ref(),
+            locate: None,
+            selection: &job.reading.selection,
+            stop_at_bad: false,
+            chunk_bytes: job.chunk_bytes,
+            unused: Mutex::default(),
+            seen: Seen::default(),
+        }
+    }
+}
+
+impl EncodeContext<'_> {
+    /// Announces the documents of a batch that exceed the budget, and returns their number. With `begins_with_part`, the first record is part of a
     /// document that is encoded part by part, and exceeds nothing.
     pub(super) fn announce(&self, batch: &Batch, begins_with_part: bool, budget: &Budget) -> u64 {
         let records = batch.records.iter().enumerate().skip(usize::from(begins_with_part));
@@ -119,8 +190,8 @@ impl Workshop<'_> {
         })
     }
 
-    /// Encodes the records of a batch from `start` on. With `stop_at_bad`, the chunks end with the one that contains the first bad document. `token` is cancelled when
-    /// the run has failed elsewhere, so that no chunk is needed any more.
+    /// Encodes the records of a batch from `start` on. With `stop_at_bad`, the chunks end with the one that contains the first bad document.
+    /// `token` is cancelled when the run has failed elsewhere, so that no chunk is needed any more.
     pub(super) fn encode(&self, batch: &Batch, start: usize, token: &CancelToken) -> Vec<Chunk> {
         let cuts = divide(&batch.records, start, self.chunk_bytes);
         let encoded =
@@ -139,10 +210,10 @@ impl Workshop<'_> {
         if token.is_cancelled() {
             return Chunk::default();
         }
-        let kept = self.benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut bench = kept.unwrap_or_else(|| Bench { encoder: self.engine.encoder(), unescaped: Vec::new() });
+        let kept = self.unused.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut state = kept.unwrap_or_else(|| EncodeState { encoder: self.engine.encoder(), unescaped: Vec::new() });
         let mut chunk = Chunk { records: records.clone(), ..Chunk::default() };
-        let Bench { encoder, unescaped } = &mut bench;
+        let EncodeState { encoder, unescaped } = &mut state;
         unescaped.resize_with(records.len(), String::new);
         let chosen = records.filter(|&at| is_chosen(self.selection, batch, at));
         let texts: Vec<_> =
@@ -156,33 +227,36 @@ impl Workshop<'_> {
         });
         // Growing by doubling leaves up to half of it unused, and the ids may wait for the writer.
         shrink(&mut chunk.ids);
-        // One huge document must not occupy its memory for ever.
+        // The memory of one huge document must not stay allocated for ever.
         if unescaped.iter().map(String::capacity).sum::<usize>() > KEPT_SCRATCH {
             *unescaped = Vec::new();
         }
         // An encoder that panics unwinds past this line and is not used again.
-        self.benches.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
+        self.unused.lock().unwrap_or_else(PoisonError::into_inner).push(state);
         chunk
     }
 
-    /// The text of a record, or what is wrong with it.
+    /// The text of a record, or the reason why it is bad.
     fn text<'t>(&self, batch: &'t Batch, index: usize, unescaped: &'t mut String) -> Result<Text<'t>, Bad> {
         let record = &batch.records[index];
         let name = &self.names[record.file as usize];
-        // A copy of a long text that cannot be made would end the process.
+        // A failed allocation for the copy of a long text would end the process.
         let bytes = record.len.saturating_mul(BYTES_OF_COPY);
         if !has_memory(bytes) {
-            let reason = EngineError::no_memory(self.engine.name(), record.len, bytes).to_string();
-            return Err(Bad { record: index, document: at_record(name, record, reason), is_out_of_memory: true });
+            let error = EngineError::no_memory(self.engine.name(), record.len, bytes);
+            return Err(Bad::of_engine(index, name, record, &error));
         }
         let mut spans = Vec::new();
         let text = match (record.null, self.chat) {
             (Some(column), _) => Err(null_fault(&self.fields.text[usize::from(column)])),
             (None, None) => text_in(record.format, batch.bytes_of(record), self.fields, unescaped),
-            (None, Some(chat)) => chat.render(record.format, batch.bytes_of(record), self.fields).map(|rendered| {
-                (*unescaped, spans) = (rendered.text, rendered.spans);
-                unescaped.as_str()
-            }),
+            (None, Some(chat)) => {
+                let line = utf8(batch.bytes_of(record));
+                line.and_then(|line| chat.render(line, &self.fields.text[0])).map(|rendered| {
+                    (*unescaped, spans) = rendered;
+                    unescaped.as_str()
+                })
+            }
         };
         match text {
             Ok(text) => {
@@ -199,8 +273,7 @@ impl Workshop<'_> {
                 if batch.number_of(index) == 1 {
                     explain_first(&mut fault, record.format, batch.bytes_of(record));
                 }
-                let document = listed(BadDocument::new(name, record, fault));
-                Err(Bad { record: index, document, is_out_of_memory: false })
+                Err(Bad::of_fault(index, name, record, fault))
             }
         }
     }
@@ -214,33 +287,25 @@ impl Workshop<'_> {
         chunk: &mut Chunk,
     ) {
         let mut run: Vec<Text<'_>> = Vec::with_capacity(texts.len());
-        let mut texts = texts.into_iter().peekable();
-        while texts.peek().is_some() {
-            run.clear();
-            let mut bad = None;
-            for text in texts.by_ref() {
-                match text {
-                    Ok(text) => run.push(text),
-                    Err(fault) => {
-                        bad = Some(fault);
-                        break;
+        for text in texts {
+            match text {
+                Ok(text) => run.push(text),
+                Err(bad) => {
+                    if self.encode_run(batch, &run, encoder, chunk) {
+                        return;
+                    }
+                    run.clear();
+                    chunk.bad.push(bad);
+                    if self.stop_at_bad {
+                        return;
                     }
                 }
             }
-            let ended = self.encode_run(batch, &run, encoder, chunk);
-            if ended {
-                return;
-            }
-            if let Some(bad) = bad {
-                chunk.bad.push(bad);
-                if self.stop_at_bad {
-                    return;
-                }
-            }
         }
+        self.encode_run(batch, &run, encoder, chunk);
     }
 
-    /// Encodes texts; those that the engine cannot encode become bad records. Returns whether nothing after the last bad one is needed.
+    /// Encodes texts; those that the engine cannot encode become bad records. Returns true if nothing after the last bad one is needed.
     fn encode_run(
         &self,
         batch: &Batch,
@@ -249,7 +314,7 @@ impl Workshop<'_> {
         chunk: &mut Chunk,
     ) -> bool {
         while !run.is_empty() {
-            // The texts before the first without ids are encoded again. For one of them, memory may be missing now.
+            // The texts before the first failed one are encoded again. Memory may be missing for one of them now.
             let (mut good, mut failed) = (run.len(), None);
             while good > 0
                 && let Err(BatchError { document, error }) = self.encode_together(&run[..good], encoder, chunk)
@@ -257,15 +322,15 @@ impl Workshop<'_> {
                 (good, failed) = (document.min(good - 1), Some(error));
             }
             chunk.text_bytes += run[..good].iter().map(|text| text.text.len() as u64).sum::<u64>();
-            chunk.lengths.extend(run[..good].iter().map(|text| text.text.len()));
+            chunk.good.extend(run[..good].iter().map(|text| (text.record, text.text.len())));
             run[..good].iter().for_each(|text| self.keep(batch, text.record, &mut chunk.kept));
             let Some(error) = failed else { return false };
             let index = run[good].record;
             let record = &batch.records[index];
-            let is_out_of_memory = matches!(error, EngineError::NoMemory { .. });
-            let document = at_record(&self.names[record.file as usize], record, error.to_string());
-            chunk.bad.push(Bad { record: index, document, is_out_of_memory });
-            if self.stop_at_bad || is_out_of_memory {
+            let bad = Bad::of_engine(index, &self.names[record.file as usize], record, &error);
+            let is_last = self.stop_at_bad || bad.is_out_of_memory;
+            chunk.bad.push(bad);
+            if is_last {
                 return true;
             }
             run = &run[good + 1..];
@@ -281,16 +346,24 @@ impl Workshop<'_> {
         }
         let record = &batch.records[index];
         match record.format {
-            Format::Jsonl => keep_of(batch.bytes_of(record), fields, kept, &mut |field| self.seen.has(field)),
-            Format::Parquet => {
-                (0..fields.len()).for_each(|field| self.seen.has(field));
-                kept.append(&batch.kept, index * fields.len(), (index + 1) * fields.len());
+            Format::Jsonl => {
+                let line = batch.bytes_of(record);
+                keep_of(line, fields, kept, &mut |field| self.seen.has(field));
+                self.seen.kept_at((u64::from(record.file) << 40) | record.offset, || names_of(line));
+            }
+            Format::Parquet | Format::Warc => {
+                let values = batch.kept.slice(index * fields.len()..(index + 1) * fields.len());
+                // A column is there, and a header may be missing.
+                let is_there = |value: &[u8]| record.format == Format::Parquet || value != b"null";
+                let found = values.iter().enumerate().filter(|(_, value)| is_there(value));
+                found.for_each(|(field, _)| self.seen.has(field));
+                kept.append(values);
             }
             Format::Text | Format::Lines => put_nulls(fields.len(), kept),
         }
     }
 
-    /// Appends the ids of all texts, or of none. All threads share a long one, if the engine can cut it.
+    /// Appends the ids of all texts, or of none. All threads encode a long text together, if the engine can cut it.
     fn encode_together(
         &self,
         run: &[Text<'_>],
@@ -324,17 +397,15 @@ impl Workshop<'_> {
         chunk: &mut Chunk,
     ) -> Result<(), BatchError> {
         let before = (chunk.ids.len(), chunk.ends.len());
-        let mut mask = Vec::new();
         for (document, Text { text, spans, .. }) in run.iter().enumerate() {
             let start = chunk.ids.len();
-            mask.clear();
             let encoded = encoder.encode(text, &mut chunk.ids);
-            if let Err(error) = encoded.and_then(|()| locate.mask(text, &chunk.ids[start..], spans, &mut mask)) {
+            if let Err(error) = encoded.and_then(|()| locate.mask(text, &chunk.ids[start..], spans, &mut chunk.mask)) {
                 chunk.ids.truncate(before.0);
+                chunk.mask.truncate(before.0);
                 chunk.ends.truncate(before.1);
                 return Err(BatchError { document, error });
             }
-            put_masks(&mut chunk.ids[start..], &mask);
             chunk.ends.push(chunk.ids.len());
         }
         Ok(())
@@ -355,11 +426,11 @@ struct Text<'t> {
     /// Its index in the batch.
     record: usize,
     text: &'t str,
-    /// The bytes of it whose masks are 1.
+    /// The ranges of its bytes whose masks are 1.
     spans: Vec<Range<usize>>,
 }
 
-/// Whether the document of a record is wanted.
+/// True if the document of a record is selected.
 pub(super) fn is_chosen(selection: &Selection, batch: &Batch, index: usize) -> bool {
     !selection.leaves_out() || selection.chooses(batch.records[index].file, batch.number_of(index))
 }
@@ -377,28 +448,17 @@ pub(super) fn put_nulls(fields: usize, kept: &mut Kept) {
     }
 }
 
-/// Whether the first line of a text is a JSON object.
+/// True if the first line of a text is a JSON object.
 pub(super) fn is_json_line(text: &str) -> bool {
     let line = text.trim_start().lines().next().unwrap_or_default();
     line.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok()
-}
-
-/// A bad document as the manifest lists it: with the position of its line.
-pub(super) fn listed(bad: BadDocument) -> SkippedDocument {
-    let BadDocument { file, line, byte, offset, reason, .. } = bad;
-    SkippedDocument { file, line, byte, offset: offset - (byte - 1), reason }
-}
-
-/// A document that is bad as a whole.
-pub(super) fn at_record(name: &str, record: &Record, reason: String) -> SkippedDocument {
-    SkippedDocument { file: name.to_owned(), line: record.line, byte: 1, offset: record.offset, reason }
 }
 
 /// Consecutive records that become one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cut {
     records: Range<usize>,
-    /// In bytes.
+    /// Weight of the records, in bytes.
     weight: usize,
 }
 

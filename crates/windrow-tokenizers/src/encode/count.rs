@@ -1,21 +1,18 @@
-//! Counts what [`encode`](super::encode) would write, with the same readers and engines, and without an output.
+//! Counts the documents and ids that [`encode`](super::encode) would write, with the same readers and engines, and without an output.
 
 use std::mem;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
-use windrow::overlap::{self, Failure};
 use windrow::{CancelToken, current_num_threads};
 
 use super::budget::Budget;
-use super::chunk::{Bad, Chunk, Workshop};
+use super::chunk::{Bad, Chunk, EncodeContext};
 use super::parts::OpenDocument;
-use super::readers::{Pace, Readers};
-use super::seen::Seen;
-use super::stages::{Fed, Item, QUEUE, Read, Reading};
-use super::{EncodeError, Job, LargeDocument, Observer, Step, panics_in};
+use super::readers::Item;
+use super::stages::{Fed, QUEUE, Read, Reading, error_of, reader_of};
+use super::{EncodeError, Job, LargeDocument, Observer, Step, Summary, panics_in};
 use crate::document::{FaultKind, text_in};
-use crate::input::{Batch, Continuation, Format, IsRecord, Reader, Tolerance};
-use crate::json_parts::JsonParts;
+use crate::input::{Batch, Continuation, Format, IsRecord, Tolerance};
 use crate::tokenizer::Tokenizer;
 
 /// The documents of an input.
@@ -37,13 +34,13 @@ use crate::tokenizer::Tokenizer;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Documents.
+    /// Number of documents.
     pub documents: u64,
     /// UTF-8 bytes of their texts.
     pub text_bytes: u64,
-    /// Their ids.
+    /// Number of ids.
     pub tokens: u64,
-    /// True if these are JSON lines that were taken for text, because the first one has no text: see [`Counting::may_be_text`].
+    /// True if the input is JSON lines that were taken for text, because the first one has no text: see [`Counting::may_be_text`].
     pub is_text: bool,
 }
 
@@ -64,7 +61,7 @@ pub struct Counted {
 pub struct Noticed {
     /// True if standard input was read as text but begins with a line of JSON.
     pub stdin_looks_like_json_lines: bool,
-    /// The number of texts that are git-lfs pointers, which stand in the place of files that were not fetched, and the first of them by name.
+    /// The number of texts that are git-lfs pointers, which stand for files that were not fetched, and the first of them by name.
     pub pointers: (u64, String),
 }
 
@@ -90,7 +87,7 @@ pub struct Counting<'a> {
     pub may_be_text: bool,
     /// Observes the progress.
     pub observer: &'a dyn Observer,
-    /// Asked by all threads; the run ends soon after it has returned false.
+    /// Called by all threads; the run ends soon after a call has returned false.
     pub goes_on: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -100,8 +97,8 @@ impl Default for Counting<'_> {
     }
 }
 
-/// Counts the ids of all inputs of `job`, on the threads of the current pool. `each` receives the result of each input, by its index and in
-/// order, and may end the run by returning false. Of a bad input it receives the first fault; the other inputs are counted.
+/// Counts the ids of all inputs of `job`, on the threads of the current pool. `each` receives the result of each input, by its index and in order,
+/// and may end the run by returning false. For a bad input it receives the first fault; the other inputs are counted.
 ///
 /// Settings of `job` for an output, its threads, [limits](Job::max_skipped) and [selection](crate::manifest::Selection) are ignored.
 ///
@@ -125,7 +122,7 @@ impl Default for Counting<'_> {
 /// # Errors
 /// [`EncodeError::Stopped`], if `each` or [`Counting::goes_on`] has ended the run. A thread cannot be started, or panics.
 pub fn count(
-    job: Job,
+    mut job: Job,
     tokenizer: &Tokenizer,
     counting: &Counting<'_>,
     each: &mut dyn FnMut(usize, Result<Counted, EncodeError>) -> bool,
@@ -133,7 +130,6 @@ pub fn count(
     let engine = tokenizer.engine();
     let budget = Arc::new(Budget::new(job.memory, engine.working_bytes()));
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
-    let batch_bytes = job.batch_bytes(engine.working_bytes());
     let fields = job.reading.fields();
     let is_record: IsRecord = Box::new({
         let fields = fields.clone();
@@ -143,50 +139,25 @@ pub fn count(
         }
     });
     let tolerance = Arc::new(Tolerance::new(counting.may_be_text.then_some(is_record)));
-    let splits_texts = engine.cuts_documents() && job.chat.is_none();
-    let splits_json_lines =
-        splits_texts && matches!(fields.text.as_slice(), [field] if JsonParts::can_keep(field, &fields.keep));
     let make = Arc::new({
-        let (fields, tolerance) = (fields.clone(), Arc::clone(&tolerance));
-        move |files| {
-            let mut reader = Reader::new(files, batch_bytes).fields(fields.clone()).tolerant(Arc::clone(&tolerance));
-            if splits_texts {
-                reader = reader.split_texts();
-            }
-            if splits_json_lines { reader.split_json_lines() } else { reader }
-        }
+        let (make, tolerance) = (reader_of(&job, engine, true), Arc::clone(&tolerance));
+        move |files| make(files).tolerant(Arc::clone(&tolerance))
     });
-    let (used, recycled) = mpsc::channel();
-    let (feeder, batches) = overlap::fed();
-    let (alive, ended) = mpsc::channel();
-    let threads = current_num_threads();
-    let pace = Pace::new(job.readers, threads);
     let continuation = Continuation::default();
-    let readers = Readers::new(job.inputs, make, continuation, batch_bytes, pace, Arc::clone(&budget), alive);
-    let reading = Reading::start(readers, ended, feeder, recycled, Arc::clone(&budget), threads)?;
+    let (reading, batches, used) =
+        Reading::begin(&mut job, engine, make, continuation, &budget, current_num_threads())?;
     let token = CancelToken::new();
-    let workshop = Workshop {
-        engine,
-        observer: &Asking { counting, token: &token },
-        names: &names,
-        fields: &fields,
-        chat: job.chat.as_ref(),
-        locate: None,
-        selection: &Default::default(),
-        stop_at_bad: false,
-        chunk_bytes: job.chunk_bytes,
-        benches: Default::default(),
-        seen: Seen::default(),
-    };
+    let observer = Asking { counting, token: &token };
+    let context = EncodeContext::new(&job, engine, &observer, &names, &fields);
     let mut document = OpenDocument::default();
     let mut tally =
         Tally { file: 0, counted: Counted::default(), part: Counted::default(), bad: None, tolerance, each };
     let lane = |item: Fed| match item? {
         Item::Batch(Read { batch, mut held }) => {
             let begins_with_part = batch.records.first().is_some_and(|first| document.is_part(first));
-            workshop.announce(&batch, begins_with_part, &budget);
+            context.announce(&batch, begins_with_part, &budget);
             budget.begins(&mut held);
-            let chunks = panics_in("encoding", || workshop.encode_with_parts(&batch, &mut document, &token))?;
+            let chunks = panics_in("encoding", || context.encode_with_parts(&batch, &mut document, &token))?;
             if token.is_cancelled() {
                 return Err(EncodeError::Stopped);
             }
@@ -205,17 +176,14 @@ pub fn count(
     reading.finish(end.is_ok());
     match end {
         Ok(_) => {
-            let findings = workshop.seen.findings(&[]);
-            Ok(Noticed { stdin_looks_like_json_lines: findings.json_lines, pointers: findings.pointers })
+            let Summary { stdin_looks_like_json_lines, pointers, .. } = context.seen.findings(&[]);
+            Ok(Noticed { stdin_looks_like_json_lines, pointers })
         }
-        Err(Failure::Error { error, .. }) => Err(error),
-        Err(Failure::Thread(error)) => Err(EncodeError::Thread(error)),
-        Err(Failure::Cancelled { .. }) => Err(EncodeError::Stopped),
-        Err(failure) => unreachable!("{failure}: the lane and the reader catch their panics"),
+        Err(failure) => Err(error_of(failure)),
     }
 }
 
-/// Passes steps on, and cancels the run when it is not to go on.
+/// Passes steps on, and cancels the run once [`Counting::goes_on`] returns false.
 struct Asking<'a> {
     counting: &'a Counting<'a>,
     token: &'a CancelToken,
@@ -282,8 +250,8 @@ impl Tally<'_> {
             self.part = Counted::default();
             let failure = self.tolerance.take_failure(number);
             let outcome = match (self.bad.take(), failure) {
-                (Some(bad), _) if bad.is_out_of_memory => Err(EncodeError::NoMemory(bad.document)),
-                (Some(bad), _) => Err(EncodeError::Document(bad.document)),
+                (Some(bad), _) if bad.is_out_of_memory => Err(EncodeError::NoMemory(Box::new(bad.document))),
+                (Some(bad), _) => Err(EncodeError::Document(Box::new(bad.document))),
                 (None, Some(failure)) => Err(failure.into()),
                 (None, None) => Ok(counted),
             };

@@ -45,7 +45,7 @@ pub trait Observer: Sync {
     /// ```
     fn advanced(&self, step: &Step);
 
-    /// Called before a document is encoded that takes more than the memory of the [job](super::Job::memory).
+    /// Called before encoding a document that takes more than the [memory of the job](super::Job::memory).
     ///
     /// ```
     /// use std::sync::Mutex;
@@ -76,7 +76,7 @@ pub trait Observer: Sync {
     }
 }
 
-/// A document that takes more than the memory of a [job](super::Job::memory), and is therefore encoded alone.
+/// A document that takes more than the [memory of a job](super::Job::memory), and is therefore encoded while no other is in flight.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{LargeDocument, Observer, Step};
@@ -92,7 +92,7 @@ pub trait Observer: Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LargeDocument<'a> {
-    /// The name of its input.
+    /// The name of the document's input.
     pub file: &'a str,
     /// Its first line, or its row, from 1.
     pub line: u64,
@@ -100,7 +100,7 @@ pub struct LargeDocument<'a> {
     pub bytes: usize,
     /// Name and version of the library that encodes it.
     pub engine: &'a str,
-    /// About how many bytes it takes while it is encoded.
+    /// Approximate number of bytes that it takes while it is encoded.
     pub expected: usize,
 }
 
@@ -138,7 +138,7 @@ impl Observer for () {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
-    /// Bytes as stored whose documents are now encoded.
+    /// Stored bytes whose documents are now encoded.
     pub stored: u64,
     /// Documents, good and bad.
     pub documents: u64,

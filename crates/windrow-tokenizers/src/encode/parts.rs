@@ -1,7 +1,7 @@
 //! Encodes a document part by part, as the reader delivers it: a text, a line, or the text in a JSON line.
 //!
-//! What a part ends with may belong to a piece that goes on in the next one. So a part is encoded up to the last place where the engine can cut,
-//! and the rest is *carried* over to the next part. The ids of all parts, concatenated, are those of the document.
+//! The end of a part may belong to a piece that goes on in the next part. So a part is encoded up to the last place where the engine can cut, and
+//! the rest is *carried* over to the next part. The ids of all parts, concatenated, are those of the document.
 
 use std::mem;
 
@@ -9,14 +9,14 @@ use memchr::{memchr_iter, memrchr};
 use windrow::CancelToken;
 
 use super::Step;
-use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, is_json_line, listed};
-use crate::diagnose::{FIRST, explain_first};
-use crate::document::{BadDocument, Fault, utf8, utf8_fault};
+use super::chunk::{Bad, Chunk, EncodeContext, is_chosen, is_json_line};
+use crate::diagnose::FIRST;
+use crate::document::{Fault, explain_first, utf8, utf8_fault};
 use crate::engine::{BatchError, EngineError, Ragged};
 use crate::input::{Batch, Format, Record};
 use crate::json_parts::JsonParts;
 
-/// Bytes of a part that are copied behind what is carried, to find a place to cut there.
+/// Bytes of a part that are copied after the carried bytes, to find a place to cut there.
 const NEAR: usize = 4 << 10;
 
 /// The document that is encoded part by part.
@@ -26,14 +26,14 @@ pub(super) struct OpenDocument {
     begin: Option<Record>,
     /// Its first bytes.
     first: Vec<u8>,
-    /// What was read and not encoded.
+    /// The bytes that were read and not encoded.
     carried: Vec<u8>,
-    /// Where that begins in the text.
+    /// The place of the carried bytes in the text.
     place: Place,
     /// The line, if its text is in a field, and a buffer for the text of a part.
     line: Option<JsonParts>,
     text: Vec<u8>,
-    /// Why the engine has refused it. A fault of the document itself may follow, and is told instead.
+    /// The reason why the engine has refused it. A fault of the document itself may follow, and is reported instead.
     refused: Option<EngineError>,
 }
 
@@ -49,7 +49,7 @@ struct Place {
 }
 
 impl Place {
-    /// Moves behind `bytes`.
+    /// Moves past `bytes`.
     fn advance(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.newlines += memchr_iter(b'\n', bytes).count() as u64;
@@ -61,7 +61,7 @@ impl Place {
 }
 
 impl OpenDocument {
-    /// Whether this record is a part of a document, not the whole.
+    /// True if this record is a part of a document, not the whole.
     pub(super) fn is_part(&self, record: &Record) -> bool {
         record.is_open || self.begin.is_some_and(|begin| begin.file == record.file)
     }
@@ -72,8 +72,8 @@ impl OpenDocument {
     }
 }
 
-impl Workshop<'_> {
-    /// As [`encode`](Self::encode), of a batch that may begin with a part of `document`.
+impl EncodeContext<'_> {
+    /// [`encode`](Self::encode) for a batch that may begin with a part of `document`.
     pub(super) fn encode_with_parts(
         &self,
         batch: &Batch,
@@ -183,8 +183,8 @@ impl Workshop<'_> {
         line.finish(keep, &mut chunk.kept, &mut |field| self.seen.has(field)).map_err(PartError::Line)
     }
 
-    /// Divides `bytes` into what goes behind the bytes in `first`, what is encoded without being copied, which is returned, and what is carried
-    /// over if the document goes on.
+    /// Divides `bytes` into the bytes to append to `first`, the bytes to encode without a copy, which are returned, and the bytes to carry over if
+    /// the document goes on.
     fn divide<'b>(
         &self,
         first: &mut Vec<u8>,
@@ -201,7 +201,7 @@ impl Workshop<'_> {
             self.append(first, mem::take(&mut rest))?;
         }
         if is_open && rest.is_empty() {
-            // What was carried has no cut.
+            // The carried bytes have no cut.
             match self.engine.last_cut(first, from + 1) {
                 Some(cut) => {
                     self.append(carried, &first[cut..])?;
@@ -225,7 +225,7 @@ impl Workshop<'_> {
         Ok(())
     }
 
-    /// Encodes consecutive parts by all threads, and moves the place of what is carried behind them.
+    /// Encodes consecutive parts by all threads, and moves the place of the carried bytes past them.
     fn encode_both(&self, parts: [&[u8]; 2], document: &mut OpenDocument, chunk: &mut Chunk) -> Result<(), PartError> {
         let mut texts = [""; 2];
         for (text, bytes) in texts.iter_mut().zip(parts) {
@@ -252,14 +252,8 @@ impl Workshop<'_> {
         };
         let name = &self.names[begin.file as usize];
         match error {
-            PartError::Engine(error) => {
-                let is_out_of_memory = matches!(error, EngineError::NoMemory { .. });
-                Bad { record: 0, document: at_record(name, &begin, error.to_string()), is_out_of_memory }
-            }
-            PartError::Line(fault) => {
-                let document = listed(BadDocument::new(name, &begin, explained(fault)));
-                Bad { record: 0, document, is_out_of_memory: false }
-            }
+            PartError::Engine(error) => Bad::of_engine(0, name, &begin, &error),
+            PartError::Line(fault) => Bad::of_fault(0, name, &begin, explained(fault)),
             PartError::Fault(place, mut fault) => {
                 if fault.line_in_record == 0 {
                     fault.byte += place.column;
@@ -267,14 +261,13 @@ impl Workshop<'_> {
                 fault.reason = utf8_fault(first).reason;
                 let fault = explained(fault);
                 let record = Record { line: begin.line + place.newlines, offset: begin.offset + place.bytes, ..begin };
-                let document = listed(BadDocument::new(name, &record, fault));
-                Bad { record: 0, document, is_out_of_memory: false }
+                Bad::of_fault(0, name, &record, fault)
             }
         }
     }
 }
 
-/// Why parts of a document have no ids.
+/// The reason why parts of a document have no ids.
 enum PartError {
     Engine(EngineError),
     /// The line is not good.

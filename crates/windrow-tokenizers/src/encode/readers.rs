@@ -1,13 +1,13 @@
-//! Readers side by side.
+//! Several readers at the same time.
 //!
 //! ```text
 //! inputs:  | unit, read by the calling thread | unit, ahead | unit, ahead | units that have not begun ...
 //!            ^ its batches are delivered        ^ their batches wait, in up to half of the memory
 //! ```
 //!
-//! A *unit* is a run of consecutive inputs that one [`Reader`] reads. The order of the inputs is kept: a batch is delivered when all units
-//! before its own are. So readers ahead pay as long as their batches find room: files that are larger than it are read side by side only up
-//! to their first part.
+//! A *unit* is a run of consecutive inputs that one [`Reader`] reads. The order of the inputs is kept: a batch is delivered when all units before
+//! its own are. So readers ahead pay as long as their batches find room: files that are larger than that room are read at the same time only up to
+//! their first part.
 //!
 //! One reader begins. Another one is tried when the run waits for reading, up to one for each thread that encodes, and it stays if the run
 //! gets faster ([`Pace`]): where no CPU is idle, it would take time from the threads that encode.
@@ -40,7 +40,7 @@ const BATCHES: u64 = 4;
 struct Unit {
     first: u32,
     files: Vec<InputFile>,
-    /// Whether all of them can be opened before they are wanted: a pipe may wait for its writer.
+    /// True if all of them can be opened before their turn: a pipe may wait for its writer.
     is_regular: bool,
 }
 
@@ -52,7 +52,7 @@ impl Unit {
     }
 }
 
-/// What a reader ahead has read.
+/// The batches of a reader ahead.
 #[derive(Default)]
 struct Ahead {
     queue: Mutex<Queue>,
@@ -61,7 +61,7 @@ struct Ahead {
 
 #[derive(Default)]
 struct Queue {
-    /// What is read, until it begins.
+    /// The unit to read, until reading begins.
     unit: Option<Unit>,
     batches: VecDeque<Batch>,
     end: Option<Result<Vec<FileReport>, EncodeError>>,
@@ -114,8 +114,8 @@ impl Ahead {
         self.arrived.notify_one();
     }
 
-    /// The next batch, which is waited for.
-    fn next(&self, number: u32, used: Batch, budget: &Budget) -> Result<Next, EncodeError> {
+    /// Waits for the next batch.
+    fn next(&self, number: u32, used: Batch, budget: &Budget) -> Result<Item<Batch>, EncodeError> {
         let mut queue = self.queue();
         if !used.bytes.is_empty() && queue.used.is_empty() && queue.end.is_none() {
             queue.used.push(used);
@@ -126,14 +126,16 @@ impl Ahead {
             queue = self.arrived.wait_while(queue, empty).unwrap_or_else(PoisonError::into_inner);
         }
         match queue.batches.pop_front() {
-            Some(batch) => Ok(Next::Batch(batch)),
-            None => queue.end.take().expect("it was waited for").map(Next::End),
+            Some(batch) => Ok(Item::Batch(batch)),
+            None => queue.end.take().expect("it was waited for").map(Item::End),
         }
     }
 }
 
-enum Next {
-    Batch(Batch),
+/// An item that one stage passes to the next.
+pub(super) enum Item<T> {
+    Batch(T),
+    /// The end of the inputs.
     End(Vec<FileReport>),
 }
 
@@ -146,7 +148,7 @@ enum Front {
 /// Reads inputs in order, several of them at a time if that pays.
 pub(super) struct Readers {
     front: Front,
-    /// The units behind the front that have begun.
+    /// The units after the front that have begun.
     ahead: VecDeque<(u32, Arc<Ahead>)>,
     waiting: VecDeque<Unit>,
     make: MakeReader,
@@ -156,19 +158,19 @@ pub(super) struct Readers {
     alive: Sender<()>,
     pace: Pace,
     reports: Vec<FileReport>,
-    /// Of the unit in front, how many reports were delivered with batches.
+    /// Number of reports of the unit in front that were delivered with batches.
     delivered: usize,
     /// Reports of finished files that the next batch delivers.
     finished: Vec<FileReport>,
-    /// When the batches were awaited, if the run is traced.
-    awaited: Option<Vec<Awaited>>,
+    /// The times in which batches were awaited, if the run is traced.
+    pub(super) awaited: Option<Vec<Awaited>>,
 }
 
 /// The time in which a batch was awaited.
 pub(super) type Awaited = (Instant, Duration);
 
 impl Readers {
-    /// Reads `files`, the first of which is that of the continuation. `pace` decides how many readers there are.
+    /// Reads `files`, the first of which is that of the continuation. `pace` decides the number of readers.
     pub(super) fn new(
         files: Vec<InputFile>,
         make: MakeReader,
@@ -202,18 +204,8 @@ impl Readers {
         }
     }
 
-    /// Notes when batches are awaited.
-    pub(super) fn trace(&mut self) {
-        self.awaited = Some(Vec::new());
-    }
-
-    /// When the batches were awaited, if that was noted.
-    pub(super) fn take_awaited(&mut self) -> Vec<Awaited> {
-        self.awaited.take().unwrap_or_default()
-    }
-
-    /// As [`Reader::next_batch`]; the memory of the batch is reserved.
-    pub(super) fn next_batch(&mut self, used: Batch) -> Result<Option<Batch>, EncodeError> {
+    /// The next batch, like [`Reader::next_batch`], or the reports of all inputs; the memory of the batch is reserved.
+    pub(super) fn next_batch(&mut self, used: Batch) -> Result<Item<Batch>, EncodeError> {
         let mut used = Some(used);
         loop {
             self.begin_ahead();
@@ -225,21 +217,21 @@ impl Readers {
                 Front::Here(reader) => {
                     let mut hold = |more| timed(&mut blocked, || budget.reserve(more));
                     match reader.next_batch(used, &mut hold)? {
-                        Some(batch) => Next::Batch(batch),
-                        None => Next::End(reader.reports().to_vec()),
+                        Some(batch) => Item::Batch(batch),
+                        None => Item::End(reader.reports().to_vec()),
                     }
                 }
                 Front::Ahead(number, ahead) => {
                     let next = ahead.next(*number, used, budget)?;
-                    if let Next::Batch(batch) = &next {
+                    if let Item::Batch(batch) = &next {
                         timed(&mut blocked, || budget.adopt(batch.held)).map_err(|Stopped| EncodeError::Stopped)?;
                     }
                     next
                 }
             };
             let bytes = match &next {
-                Next::Batch(batch) => batch.records.last().map_or(0, |last| last.start + last.len),
-                Next::End(_) => 0,
+                Item::Batch(batch) => batch.records.last().map_or(0, |last| last.start + last.len),
+                Item::End(_) => 0,
             };
             let busy = asked.elapsed().saturating_sub(blocked);
             self.pace.read(bytes, busy, blocked);
@@ -247,28 +239,23 @@ impl Readers {
                 awaited.push((asked, busy));
             }
             match next {
-                Next::Batch(mut batch) => {
+                Item::Batch(mut batch) => {
                     self.delivered += batch.finished.len();
                     if !self.finished.is_empty() {
                         batch.finished.splice(0..0, self.finished.drain(..));
                     }
-                    return Ok(Some(batch));
+                    return Ok(Item::Batch(batch));
                 }
-                Next::End(mut reports) => {
+                Item::End(mut reports) => {
                     self.finished.extend_from_slice(&reports[self.delivered..]);
                     self.delivered = 0;
                     self.reports.append(&mut reports);
                     if !self.advance() {
-                        return Ok(None);
+                        return Ok(Item::End(mem::take(&mut self.reports)));
                     }
                 }
             }
         }
-    }
-
-    /// The reports of all inputs, after the last batch.
-    pub(super) fn take_reports(&mut self) -> Vec<FileReport> {
-        mem::take(&mut self.reports)
     }
 
     /// The number of readers at the end.
@@ -276,7 +263,7 @@ impl Readers {
         self.pace.readers
     }
 
-    /// Notes how long the run had no need of another batch.
+    /// Records a time in which the run had no need of another batch.
     pub(super) fn blocked(&mut self, time: Duration) {
         self.pace.blocked(time);
     }
@@ -329,9 +316,9 @@ impl Readers {
     }
 }
 
-/// Divides inputs into units; the first is `first`.
+/// Divides inputs into units; the first input has the number `first`.
 fn units(files: Vec<InputFile>, mut first: u32, batch_bytes: usize, readers: usize) -> VecDeque<Unit> {
-    // Each may ask the system.
+    // Each size may take a system call.
     let sizes: Vec<Option<u64>> = files.iter().map(InputFile::size).collect();
     let all: u64 = sizes.iter().flatten().sum();
     let enough = (batch_bytes as u64 * BATCHES).min(all / (readers as u64 * UNITS));
@@ -376,15 +363,15 @@ struct Window {
 }
 
 impl Window {
-    /// While reading limits the run, the reader is blocked for no more than this part of the time, since batches take unequal times.
+    /// Largest share of the time for which the reader is blocked while reading limits the run, as `1 / JITTER`: batches take unequal times.
     const JITTER: u32 = 8;
 
-    /// Whether the run waited for reading.
+    /// True if the run waited for reading.
     fn waited(&self) -> bool {
         self.blocked * Self::JITTER < self.busy + self.blocked
     }
 
-    /// Whether so many readers gave at least `1 / PART` of what one more would give if nothing else limited the run.
+    /// True if `readers` readers gave at least `1 / PART` of the gain from one more if nothing else limited the run.
     fn is_faster_than(&self, before: &Self, readers: usize) -> bool {
         const PART: u128 = 16;
         let time = |window: &Self| (window.busy + window.blocked).as_nanos();
@@ -393,20 +380,20 @@ impl Window {
     }
 }
 
-/// What the windows are for.
+/// The purpose of a window.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Waits for so many batches before it watches.
+    /// Waits for this number of batches before it watches.
     Rest(u32),
-    /// Finds out whether the run waits for reading.
+    /// Measures if the run waits for reading.
     Watch,
-    /// One more reader has begun, and what it reads is not delivered yet.
+    /// One more reader has begun, and its batches are not delivered yet.
     Added { before: Window },
-    /// What it reads is delivered; ends when so many units have begun. `batches` were delivered since it was added.
+    /// The batches of the new reader are delivered; ends when `units` more units have begun. `batches` were delivered since it was added.
     Trial { before: Window, batches: u32, units: usize },
 }
 
-/// Decides how many readers there are. While the run waits for those there are, another one is tried: it stays if the run gets faster.
+/// Decides the number of readers. While the run waits for its readers, another one is tried: it stays if the run gets faster.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     readers: usize,
@@ -419,16 +406,16 @@ impl Pace {
     /// Batches of a window. The first ones of a run only fill its queues and caches.
     const BATCHES: u32 = 8;
 
-    /// After a trial that fails there is none for so many times as many batches.
+    /// Length of the rest after a failed trial, as a multiple of the batches of that trial.
     const REST: u32 = 16;
 
-    /// So many readers, or for 0 as many as pay, but at most `most`.
+    /// The pace of this number of readers or, for 0, of as many as pay, but at most `most`.
     pub(super) fn new(readers: usize, most: usize) -> Self {
         let most = if readers == 0 { most.max(1) } else { readers };
         Self { readers: readers.max(1), most, phase: Phase::Rest(Self::BATCHES), window: Window::default() }
     }
 
-    /// Notes a batch of so many bytes and its times.
+    /// Adds a batch of `bytes` bytes and its times to the window.
     fn read(&mut self, bytes: usize, busy: Duration, blocked: Duration) {
         self.window.batches += u32::from(bytes > 0);
         self.window.bytes += bytes as u64;
@@ -440,7 +427,7 @@ impl Pace {
         self.window.blocked += time;
     }
 
-    /// Notes that all of a unit was delivered and another one begins.
+    /// Records that all of a unit was delivered and another one begins.
     fn unit_begins(&mut self) {
         match &mut self.phase {
             // From here on the readers are ahead as they are after a whole number of units.
@@ -482,7 +469,7 @@ impl Pace {
         self.readers
     }
 
-    /// No more than so many readers from now on, without trials.
+    /// Keeps this number of readers from now on, without trials.
     fn stay_at(&mut self, readers: usize) {
         *self = Self::new(readers, readers);
     }
@@ -495,8 +482,8 @@ mod tests {
     use super::*;
     use crate::input::{Compression, Format};
 
-    /// The readers after `batches` batches of 10 ms, 4 of them in a unit, the first of which are blocked for a part of it. The rate grows by
-    /// `gain` with each further reader.
+    /// The number of readers after `batches` batches of 10 ms, 4 of them in a unit, the first of which are blocked for a part of it. The rate grows
+    /// by `gain` with each further reader.
     fn after(batches: u32, blocked: f64, most: usize, gain: f64) -> usize {
         let mut pace = Pace::new(0, most);
         for batch in 1..=batches {
@@ -512,7 +499,7 @@ mod tests {
 
     #[test]
     fn readers_are_added_while_the_run_waits_for_them_and_gets_faster() {
-        assert_eq!(after(15, 0.0, 4, 1.0), 1, "the first batches tell nothing");
+        assert_eq!(after(15, 0.0, 4, 1.0), 1, "the first batches do not count");
         assert_eq!(after(17, 0.0, 4, 1.0), 2);
         assert_eq!(after(200, 0.0, 4, 1.0), 4);
         assert_eq!(after(200, 0.1, 4, 1.0), 4);
@@ -547,16 +534,19 @@ mod tests {
         let mut readers = Readers::new(files, make, Continuation::default(), 10, pace, budget, alive);
         readers.start = |_| Err(io::ErrorKind::WouldBlock.into());
         let mut texts = Vec::new();
-        while let Some(batch) = readers.next_batch(Batch::default()).unwrap() {
-            texts.extend(batch.records.iter().map(|record| batch.bytes_of(record)[0]));
-        }
+        let reports = loop {
+            match readers.next_batch(Batch::default()).unwrap() {
+                Item::Batch(batch) => texts.extend(batch.records.iter().map(|record| batch.bytes_of(record)[0])),
+                Item::End(reports) => break reports,
+            }
+        };
         assert_eq!(texts, b"01234");
-        assert_eq!(readers.take_reports().len(), 5);
+        assert_eq!(reports.len(), 5);
         assert_eq!(readers.count(), 1);
     }
 
     #[test]
-    fn small_inputs_share_a_unit_and_streams_are_alone() {
+    fn small_inputs_share_a_unit_and_streams_have_their_own() {
         let folder = tempfile::tempdir().unwrap();
         let file = |number: usize, bytes: usize| {
             let path: PathBuf = folder.path().join(number.to_string());

@@ -10,17 +10,17 @@ const RANGES: usize = 4;
 /// The ids of special tokens.
 #[derive(Debug, Default)]
 pub(super) struct SpecialIds {
-    /// In order, and as long as possible. The special tokens of most vocabularies have consecutive ids.
+    /// Ranges in order, and as long as possible. The special tokens of most vocabularies have consecutive ids.
     ranges: Vec<RangeInclusive<u32>>,
-    /// How many of them the tokenizer itself adds to each document.
+    /// Number of special ids that the tokenizer itself adds to each document.
     around: u64,
-    /// How many ids the output adds to each document.
-    framed: u64,
+    /// Number of ids that the output adds to each document.
+    pub(super) framed: u64,
 }
 
 impl SpecialIds {
-    /// `ids` in any order. With `adds_ids`, the engine itself puts some around each document.
-    pub(super) fn new(ids: Vec<u32>, adds_ids: bool, engine: &dyn Engine) -> Self {
+    /// The special ids `ids`, in any order. With `adds_ids`, the engine itself puts some around each document; the output adds `framed` ids.
+    pub(super) fn new(ids: Vec<u32>, adds_ids: bool, framed: u64, engine: &dyn Engine) -> Self {
         let special = Self::of(ids);
         let mut empty = Vec::new();
         // An engine that cannot encode the empty text will refuse documents, too.
@@ -28,7 +28,7 @@ impl SpecialIds {
             true => special.count(&empty),
             false => 0,
         };
-        Self { around, ..special }
+        Self { around, framed, ..special }
     }
 
     fn of(mut ids: Vec<u32>) -> Self {
@@ -43,17 +43,7 @@ impl SpecialIds {
         Self { ranges, around: 0, framed: 0 }
     }
 
-    /// With an output that adds so many ids to each document.
-    pub(super) fn framed(self, framed: u64) -> Self {
-        Self { framed, ..self }
-    }
-
-    /// The number of ids that the output adds to so many documents.
-    pub(super) fn framed_ids(&self, documents: usize) -> u64 {
-        documents as u64 * self.framed
-    }
-
-    /// The number of special tokens in the texts of so many documents with these ids.
+    /// The number of special tokens in the texts of this number of documents, whose ids are `ids`.
     pub(super) fn in_texts(&self, ids: &[u32], documents: usize) -> u64 {
         self.count(ids).saturating_sub(documents as u64 * self.around)
     }

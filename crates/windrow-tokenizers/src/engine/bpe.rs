@@ -1,13 +1,12 @@
 //! windrow's own engine, for byte-level BPE with the patterns of well-known models.
 
-use tk_encode::utils::byte_level::char_to_byte;
 use windrow_bpe::{Definition, EngineOptions, NoMemory, Ragged, Unsupported};
 
-use super::{BatchError, Encoded, Encoder, Engine, EngineError};
+use super::{BatchError, Encoded, Encoder, Engine, EngineError, byte_level};
 
-/// [`windrow_bpe::Engine`] with the ids that go around every document.
+/// [`windrow_bpe::BpeEngine`] with the ids around every document.
 pub(crate) struct Bpe {
-    engine: windrow_bpe::Engine,
+    engine: windrow_bpe::BpeEngine,
     around: [Vec<u32>; 2],
 }
 
@@ -19,37 +18,37 @@ impl Bpe {
         around: [Vec<u32>; 2],
         options: &EngineOptions,
     ) -> Result<Self, Unsupported> {
-        Ok(Self { engine: windrow_bpe::Engine::new(definition, options)?, around })
+        Ok(Self { engine: windrow_bpe::BpeEngine::new(definition, options)?, around })
     }
 
-    /// The engine, without the ids that go around a document.
-    pub(crate) fn engine(&self) -> &windrow_bpe::Engine {
+    /// The engine, without the ids around a document.
+    pub(crate) fn engine(&self) -> &windrow_bpe::BpeEngine {
         &self.engine
     }
 
-    /// The ids of `text`, without those that go around a document.
+    /// The ids of `text`, without the ids around a document.
     pub(crate) fn encode_plain(&self, text: &str) -> Result<Vec<u32>, EngineError> {
         let (mut ids, mut ends) = (Vec::new(), Vec::new());
         let encoded = self.engine.encode_all(&[text], &mut ids, &mut ends);
         encoded.map(|()| ids).map_err(|failed| no_memory(&[text], failed).error)
     }
 
-    /// The ids of `text`, and the bytes of `text` that each stands for: not trimmed yet.
+    /// The ids of `text`, and the range of bytes of `text` for each id: not trimmed yet.
     pub(crate) fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
         let located = self.engine.encode_with_offsets(text);
         let (ids, offsets) = located.map_err(|failed| no_memory(&[text], failed).error)?;
-        let [before, behind] = &self.around;
+        let [before, after] = &self.around;
         let around = |ids: &[u32]| vec![0..0; ids.len()];
         Ok(Encoded {
-            ids: [before, &ids[..], behind].concat(),
-            offsets: [&around(before)[..], &offsets, &around(behind)].concat(),
+            ids: [before, &ids[..], after].concat(),
+            offsets: [&around(before)[..], &offsets, &around(after)].concat(),
         })
     }
 
-    /// Puts the ids that go around a document around those of each from document `first` on.
+    /// Adds the ids around a document to each document from `first` on.
     fn surround(&self, batch: &mut Ragged, first: usize) {
-        let [before, behind] = &self.around;
-        if before.is_empty() && behind.is_empty() {
+        let [before, after] = &self.around;
+        if before.is_empty() && after.is_empty() {
             return;
         }
         let begin = batch.offsets[first];
@@ -58,7 +57,7 @@ impl Bpe {
         for end in &mut batch.offsets[first + 1..] {
             let ids = &ids[(read - begin) as usize..(*end - begin) as usize];
             read = *end;
-            for part in [before, ids, behind] {
+            for part in [before, ids, after] {
                 batch.values.extend_from_slice(part);
             }
             *end = batch.values.len() as u64;
@@ -72,15 +71,11 @@ impl Engine for Bpe {
     }
 
     fn encoder(&self) -> Box<dyn Encoder + '_> {
-        Box::new(BpeEncoder { bpe: self })
+        Box::new(self)
     }
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
-        self.engine.token_to_id(&token.chars().map(char_to_byte).collect::<Option<Vec<u8>>>()?)
-    }
-
-    fn divides_documents(&self) -> bool {
-        true
+        self.engine.token_to_id(&byte_level(token)?)
     }
 
     fn cuts_documents(&self) -> bool {
@@ -107,18 +102,14 @@ impl Engine for Bpe {
     }
 }
 
-struct BpeEncoder<'a> {
-    bpe: &'a Bpe,
-}
-
-impl Encoder for BpeEncoder<'_> {
+impl Encoder for &Bpe {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
         self.encode_all(&[text], ids, &mut Vec::new()).map_err(|failed| failed.error)
     }
 
     fn encode_all(&mut self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), BatchError> {
-        let Bpe { engine, around: [before, behind] } = self.bpe;
-        if before.is_empty() && behind.is_empty() {
+        let Bpe { engine, around: [before, after] } = *self;
+        if before.is_empty() && after.is_empty() {
             return engine.encode_all(texts, ids, ends).map_err(|failed| no_memory(texts, failed));
         }
         let (ids_before, ends_before) = (ids.len(), ends.len());
@@ -129,7 +120,7 @@ impl Encoder for BpeEncoder<'_> {
                 ends.truncate(ends_before);
                 return Err(no_memory(texts, NoMemory { document, ..failed }));
             }
-            ids.extend_from_slice(behind);
+            ids.extend_from_slice(after);
             ends.push(ids.len());
         }
         Ok(())
@@ -137,7 +128,7 @@ impl Encoder for BpeEncoder<'_> {
 }
 
 fn no_memory(texts: &[&str], NoMemory { document, bytes }: NoMemory) -> BatchError {
-    // A batch of no texts fails, too.
+    // A batch without texts can also fail.
     let text = texts.get(document).map_or(0, |text| text.len());
     BatchError { document, error: EngineError::no_memory(Bpe::NAME, text, bytes) }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{BatchError, Bpe, Encoder, Engine, EngineError, Pipeline, Ragged, UnknownId, append_each, caught};
 
-/// Bytes of text for which the fast engine is built at once: from ranks, so much takes longer than the build.
+/// Bytes of text for which the fast engine is built at once: encoding that much from ranks takes longer than the build.
 const LARGE: usize = 1 << 20;
 
 /// Builds the fast engine.
@@ -37,13 +37,13 @@ struct Past {
     time: Duration,
     /// Total bytes that the caller expects; 0 if unknown.
     expected: u64,
-    /// Whether a thread builds the fast engine, or has tried to.
+    /// True if a thread builds the fast engine, or has tried to.
     is_building: bool,
 }
 
 impl Past {
-    /// Whether a fast engine pays, if loading the ranks took `loading`. Without a known amount, as much text is expected to come as
-    /// there was. Then the loss is no larger than the cost of the fast engine (the ski-rental rule).
+    /// True if a fast engine pays, given that loading the ranks took `loading`. If the amount is unknown, as much text is expected as was already
+    /// encoded. Then the loss is no larger than the cost of the fast engine (the ski-rental rule).
     fn pays(&self, loading: Duration) -> bool {
         // Before that, the rate is unknown, and other threads may not have joined yet.
         if self.time < loading {
@@ -63,14 +63,14 @@ impl Early {
         Self { first, fast: OnceLock::new(), build, loading, past: Mutex::new(past) }
     }
 
-    /// The fast engine, if it is built or now worth building: with `bytes` of text at hand, or by what was encoded before.
+    /// The fast engine, if it is built or now worth building: with `bytes` of text at hand, or because of earlier texts.
     fn fast(&self, bytes: usize) -> Option<&Bpe> {
         if let Some(fast) = self.fast.get() {
             return fast.as_ref();
         }
         {
             let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-            // From ranks, so much text takes longer than the fast engine takes to build.
+            // From ranks, this much text takes longer than the fast engine takes to build.
             if past.is_building || (bytes < LARGE && !past.pays(self.loading)) {
                 return None;
             }
@@ -91,7 +91,7 @@ impl Early {
 
     /// Appends the bytes of the tokens with these ids to `bytes`, up to the first id that no token has.
     pub(crate) fn decode(&self, ids: &[u32], bytes: &mut Vec<u8>) -> Result<(), UnknownId> {
-        self.first.ranks().expect("it encodes from ranks").decode(ids, bytes)
+        self.first.ranks.as_ref().expect("it encodes from ranks").decode(ids, bytes)
     }
 
     fn add(&self, bytes: usize, time: Duration) {
@@ -102,7 +102,7 @@ impl Early {
 }
 
 impl Engine for Early {
-    /// That of the fast engine, whether it was built or not: both give the same ids.
+    /// The name of the fast engine, even if it was not built: both give the same ids.
     fn name(&self) -> &str {
         Bpe::NAME
     }
@@ -113,10 +113,6 @@ impl Engine for Early {
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
         self.first.token_to_id(token)
-    }
-
-    fn divides_documents(&self) -> bool {
-        true
     }
 
     fn cuts_documents(&self) -> bool {
@@ -147,7 +143,7 @@ struct EarlyEncoder<'a> {
 }
 
 impl EarlyEncoder<'_> {
-    /// Runs `encode` on texts of so many bytes with the encoder that is best now.
+    /// Runs `encode` on `bytes` bytes of text with the encoder that is best now.
     fn with_best<R>(&mut self, bytes: usize, encode: impl FnOnce(&mut dyn Encoder) -> R) -> R {
         if !self.is_fast
             && let Some(fast) = self.early.fast(bytes)
@@ -220,7 +216,7 @@ mod tests {
             (false, past(0, 0, 1 << 40)),
             (false, past(1000, 9, 1 << 40)),
             (true, past(1000, 10, 1 << 40)),
-            // 32 times as much is to come, or a little less.
+            // The remaining text is 32 times as much, or a little less.
             (true, past(1000, 10, 33_000)),
             (false, past(1000, 10, 32_900)),
             (false, past(1000, worth - 1, 0)),

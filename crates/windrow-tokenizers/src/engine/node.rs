@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::regex::Regex;
 
 /// The type that a node states.
-pub(super) fn kind(node: &Value) -> &str {
+pub(crate) fn kind(node: &Value) -> &str {
     node.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 

@@ -1,8 +1,9 @@
 //! The options of all engines.
 
+use serde::{Deserialize, Serialize};
 use windrow_bpe::EngineOptions;
 
-/// How a tokenizer treats special tokens.
+/// The treatment of special tokens by a tokenizer.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -22,11 +23,13 @@ pub struct LoadOptions {
     /// Recognizes special tokens that are written in a text. Otherwise they are plain text. Added tokens that are not special are
     /// always recognized, as with Hugging Face's `encode_special_tokens`.
     pub special_in_text: bool,
-    /// Which engine encodes. The ids are the same.
+    /// The engine that encodes. The ids are the same.
     pub engine: EngineChoice,
-    /// Maximum memory in bytes of what windrow's own engine remembers, the pieces of its vocabulary included: see
+    /// Maximum memory in bytes of the cache of windrow's own engine, including the pieces of its vocabulary: see
     /// [`EngineOptions::cache_bytes`](windrow_bpe::EngineOptions::cache_bytes).
     pub cache_bytes: usize,
+    /// Accepts a file that is being put together: without tokens, or with a processor whose ids no token has. Hugging Face's library encodes it.
+    pub unfinished: bool,
 }
 
 impl LoadOptions {
@@ -36,7 +39,7 @@ impl LoadOptions {
     }
 }
 
-/// Which engine encodes.
+/// The engine that encodes.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadError, LoadOptions, Tokenizer};
@@ -48,10 +51,15 @@ impl LoadOptions {
 /// assert!(matches!(load(EngineChoice::Windrow), Err(LoadError::Unsupported { .. })));
 /// # Ok::<(), LoadError>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum EngineChoice {
     /// windrow's own engine, or else one of the `tokenizers` libraries.
     #[default]
+    #[serde(rename = "auto")]
+    #[cfg_attr(feature = "command", value(name = "auto"))]
     Automatic,
     /// windrow's own engine. A tokenizer that it does not support is refused.
     Windrow,
@@ -63,6 +71,12 @@ impl Default for LoadOptions {
     /// Adds nothing around a document; recognizes special tokens in a text; chooses the engine; remembers up to 128 MiB.
     fn default() -> Self {
         let cache_bytes = EngineOptions::default().cache_bytes;
-        Self { add_special_tokens: false, special_in_text: true, engine: EngineChoice::Automatic, cache_bytes }
+        Self {
+            add_special_tokens: false,
+            special_in_text: true,
+            engine: EngineChoice::Automatic,
+            cache_bytes,
+            unfinished: false,
+        }
     }
 }

@@ -1,26 +1,32 @@
 //! The `tokenizers` 1.0 release candidate.
 //!
 //! [`PipelineTokenizer`] has an encoding loop with a pool of scratch memory that all threads share. This engine runs the same stages
-//! with scratch that belongs to the encoder. So nothing is locked, and no stale scratch comes back after a panic.
+//! with scratch that belongs to the encoder. So texts lock nothing, and no stale scratch comes back after a panic.
 
 use std::borrow::Cow;
+use std::mem;
+use std::sync::Mutex;
 
 use memchr::memmem;
 use tk_encode::pipeline::{
     Model, PipelineModel, PipelineModelScratch, PipelinePreTokenizer, PipelineToken, PipelineTokenizer, PreTokenizer,
     PreTokenizerScratch, Segment, Span, SpecialSegmentIterator, normalize_all,
 };
-use tk_encode::utils::byte_level::char_to_byte;
 
 use super::options::LoadOptions;
 use super::ranks::{Ranks, RanksScratch};
 use super::unicode::{self, Differences};
-use super::{DecodeError, Encoder, Engine, EngineError, caught, has_memory};
+use super::{DecodeError, Encoder, Engine, EngineError, byte_level, caught, has_memory};
 
 const NAME: &str = "tokenizers 1.0.0-rc.3";
 
 /// Scratch grows to several bytes per byte of the longest text; it is freed after a text with more bytes than this.
 const KEEP_SCRATCH: usize = 16 << 20;
+
+/// Scratch of models that is kept for later encoders: with its table of words, of two megabytes, it takes longer to make than a short text
+/// takes to encode. What a text with more bytes than `LONG` has left is not kept.
+const KEPT_MODELS: usize = 16;
+const LONG: usize = 64 << 10;
 
 /// The character with which the words of sentencepiece begin.
 pub(crate) const WORD: &str = "▁";
@@ -51,10 +57,11 @@ pub(crate) struct Pipeline {
     special_in_text: bool,
     vocab_size: u32,
     differences: Differences,
-    /// True if a text may be cut before each [`WORD`] behind another character.
+    /// True if a text may be cut before each [`WORD`] after another character.
     cuts_words: bool,
     /// Encodes instead of the tokenizer's model.
-    ranks: Option<Ranks>,
+    pub(crate) ranks: Option<Ranks>,
+    kept: Mutex<Vec<PipelineModelScratch>>,
 }
 
 impl Pipeline {
@@ -62,7 +69,8 @@ impl Pipeline {
     pub(crate) fn new(tokenizer: PipelineTokenizer, options: &LoadOptions, vocab_size: u32) -> Self {
         let LoadOptions { add_special_tokens, special_in_text, .. } = *options;
         let differences = Differences::new(tokenizer.get_normalizers(), tokenizer.get_pre_tokenizer());
-        Self { tokenizer, add_special_tokens, special_in_text, vocab_size, differences, cuts_words: false, ranks: None }
+        let (cuts_words, ranks, kept) = (false, None, Mutex::default());
+        Self { tokenizer, add_special_tokens, special_in_text, vocab_size, differences, cuts_words, ranks, kept }
     }
 
     /// The same engine for a BPE model. `cuts_words`: no merge joins a word to the one before. Then a long text takes less memory.
@@ -75,17 +83,7 @@ impl Pipeline {
         matches!(self.tokenizer.get_pre_tokenizer(), PipelinePreTokenizer::None)
     }
 
-    /// The same engine with another model: `ranks` instead of the tokenizer's.
-    pub(crate) fn with_ranks(self, ranks: Ranks) -> Self {
-        Self { ranks: Some(ranks), ..self }
-    }
-
-    /// The table that encodes instead of the tokenizer's model.
-    pub(crate) fn ranks(&self) -> Option<&Ranks> {
-        self.ranks.as_ref()
-    }
-
-    /// The text of `ids`, for a byte-level vocabulary. Ids that no token has are left out.
+    /// The text of `ids`, for a byte-level vocabulary. Unknown ids are ignored.
     pub(crate) fn decode_bytes(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, DecodeError> {
         let refused = |reason| DecodeError::Refused { engine: NAME.to_owned(), reason };
         if !matches!(self.tokenizer.get_model(), PipelineModel::BPE(model) if model.is_byte_level()) {
@@ -96,7 +94,7 @@ impl Pipeline {
         text.map_err(refused)?.map_err(|error| refused(error.to_string()))
     }
 
-    /// Whether a token has this id.
+    /// True if a token has this id.
     pub(crate) fn has(&self, id: u32) -> bool {
         !self.tokenizer.decode_tokens(&[id], false).is_empty()
     }
@@ -160,7 +158,8 @@ impl Pipeline {
             pre_tokenizer.pre_tokenize(text, split, pieces).map_err(refused)?;
         }
         for pieces in pieces.chunks(PIECES) {
-            let (bytes, longest) = pieces.iter().map(|piece| piece.range().len()).fold((0, 0), add_and_max);
+            let lengths = pieces.iter().map(|piece| piece.range().len());
+            let (bytes, longest) = lengths.fold((0, 0), |(sum, longest), len| (sum + len, len.max(longest)));
             // A piece gives no more tokens than it has bytes.
             reserve(tokens, bytes + pieces.len() + MORE_TOKENS, text)?;
             ask_for(longest, BYTES_TO_MERGE)?;
@@ -173,7 +172,7 @@ impl Pipeline {
     }
 }
 
-/// Cuts a text before words, now and then.
+/// Cuts a text before words, at intervals.
 fn words(text: &str, pieces: &mut Vec<Span>) {
     let mut start = 0;
     for at in memmem::find_iter(text.as_bytes(), WORD) {
@@ -185,10 +184,6 @@ fn words(text: &str, pieces: &mut Vec<Span>) {
     if start < text.len() {
         pieces.push(Span::new(start as u32, text.len() as u32));
     }
-}
-
-fn add_and_max((sum, longest): (usize, usize), length: usize) -> (usize, usize) {
-    (sum + length, longest.max(length))
 }
 
 fn refused(reason: impl ToString) -> EngineError {
@@ -218,12 +213,15 @@ impl Engine for Pipeline {
     }
 
     fn encoder(&self) -> Box<dyn Encoder + '_> {
-        Box::new(PipelineEncoder { engine: self, scratch: Scratch::new(self.tokenizer.get_model()) })
+        // Not `lock`: in a forked process, a thread that is not there may have it.
+        let kept = self.kept.try_lock().ok().and_then(|mut kept| kept.pop());
+        let model = kept.unwrap_or_else(|| self.tokenizer.get_model().init_scratch());
+        Box::new(PipelineEncoder { engine: self, scratch: Scratch { model, ..Scratch::default() }, longest: 0 })
     }
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
         if let Some(ranks) = &self.ranks {
-            return ranks.rank(&token.chars().map(char_to_byte).collect::<Option<Vec<u8>>>()?);
+            return ranks.rank(&byte_level(token)?);
         }
         // Only two of the four models can look up a single token.
         match self.tokenizer.get_model() {
@@ -237,8 +235,11 @@ impl Engine for Pipeline {
 struct PipelineEncoder<'a> {
     engine: &'a Pipeline,
     scratch: Scratch,
+    /// Bytes of the longest text.
+    longest: usize,
 }
 
+#[derive(Default)]
 struct Scratch {
     model: PipelineModelScratch,
     ranks: RanksScratch,
@@ -247,14 +248,13 @@ struct Scratch {
     tokens: Vec<PipelineToken>,
 }
 
-impl Scratch {
-    fn new(model: &PipelineModel) -> Self {
-        Self {
-            model: model.init_scratch(),
-            ranks: RanksScratch::default(),
-            split: PreTokenizerScratch::default(),
-            pieces: Vec::new(),
-            tokens: Vec::new(),
+impl Drop for PipelineEncoder<'_> {
+    fn drop(&mut self) {
+        if self.longest <= LONG
+            && let Ok(mut kept) = self.engine.kept.try_lock()
+            && kept.len() < KEPT_MODELS
+        {
+            kept.push(mem::take(&mut self.scratch.model));
         }
     }
 }
@@ -262,12 +262,14 @@ impl Scratch {
 impl Encoder for PipelineEncoder<'_> {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
         self.scratch.tokens.clear();
+        self.longest = self.longest.max(text.len());
         let result = match caught(|| self.engine.run(text, &mut self.scratch)) {
             Ok(Ok(())) => reserve(ids, self.scratch.tokens.len(), text)
                 .map(|()| ids.extend_from_slice(PipelineToken::cast_slice(&self.scratch.tokens))),
             Ok(Err(error)) => Err(error),
             Err(reason) => {
-                self.scratch = Scratch::new(self.engine.tokenizer.get_model());
+                let model = self.engine.tokenizer.get_model().init_scratch();
+                self.scratch = Scratch { model, ..Scratch::default() };
                 Err(EngineError::Panicked { engine: NAME.to_owned(), reason })
             }
         };
@@ -277,5 +279,40 @@ impl Encoder for PipelineEncoder<'_> {
             self.scratch.tokens = Vec::new();
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scratch_of_ended_encoders_is_used_again() {
+        let mut file = serde_json::json!({
+            "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null,
+            "model": {
+                "type": "WordPiece", "vocab": {"a": 0, "##b": 1, "?": 2}, "unk_token": "?",
+                "continuing_subword_prefix": "##", "max_input_chars_per_word": 100
+            }
+        });
+        tk_convert::canonicalize_value(&mut file).unwrap();
+        let tokenizer = tokenizers::from_json(&file.to_string()).unwrap();
+        let engine = Pipeline::new(tokenizer, &LoadOptions::default(), 3);
+        let kept = || engine.kept.lock().unwrap().len();
+        for _ in 0..2 {
+            let mut ids = Vec::new();
+            engine.encoder().encode("ab", &mut ids).unwrap();
+            assert_eq!((ids, kept()), (vec![0, 1], 1));
+        }
+        let encoders: Vec<_> = (0..=KEPT_MODELS).map(|_| engine.encoder()).collect();
+        assert_eq!(kept(), 0);
+        drop(encoders);
+        assert_eq!(kept(), KEPT_MODELS);
+        engine.encoder().encode(&" ".repeat(LONG + 1), &mut Vec::new()).unwrap();
+        assert_eq!(kept(), KEPT_MODELS - 1);
+        // In a forked process, the lock may stay taken.
+        let taken = engine.kept.lock();
+        engine.encoder().encode("ab", &mut Vec::new()).unwrap();
+        drop(taken);
     }
 }

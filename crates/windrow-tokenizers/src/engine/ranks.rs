@@ -47,16 +47,16 @@ pub(crate) struct RanksScratch {
 /// A part of a piece.
 #[derive(Clone, Copy)]
 struct Part {
-    /// Where it begins.
+    /// The index of its first byte.
     start: u32,
     /// The rank of its union with the next part.
     rank: u32,
 }
 
-/// A part of a long piece, at the index where it begins.
+/// A part of a long piece, stored at the index of its first byte.
 #[derive(Clone, Copy)]
 struct Link {
-    /// Where it ends: the index of the next part.
+    /// The index of its end, where the next part begins.
     end: u32,
     /// The index of the previous part.
     before: u32,
@@ -116,7 +116,7 @@ impl Ranks {
         }
     }
 
-    /// Where probing for these bytes starts, and the bits of their hash that the index stores.
+    /// The first slot to probe for these bytes, and the bits of their hash that the index stores.
     fn place(&self, bytes: &[u8]) -> (usize, u32) {
         let hash = hash(bytes);
         (hash as usize & (self.index.len() - 1), (hash >> 32) as u32 & !RANK_MASK)
@@ -205,7 +205,7 @@ impl Ranks {
             look_up(links, heap, at);
         }
         while let Some(Reverse((rank, at))) = heap.pop() {
-            // Outdated: one of the two parts was merged otherwise, or this union was looked up again.
+            // Outdated: one of the two parts was merged with another part, or this union was looked up again.
             if links[at as usize].rank != rank {
                 continue;
             }

@@ -14,7 +14,7 @@
 //! Two costs are not counted as retries. A backreference compares as many bytes as its group has, so patterns with backreferences are
 //! refused. A possessive loop reads to the end of the text: with a malicious pattern, the work grows with the square of the text.
 //!
-//! A document whose budget is spent is refused. It never gets other ids than those of the library.
+//! A document whose budget is spent is refused. Its ids never differ from the library's.
 
 use std::cell::Cell;
 
@@ -25,7 +25,7 @@ use tokenizers_023::pattern::Pattern;
 /// Retries that every position of a text has for free.
 const FEW: u32 = 256;
 
-/// How many times more a position gets if its retries were not enough.
+/// Factor for the retries of a position whose retries were not enough.
 const FACTOR: u32 = 2;
 
 /// Oniguruma's own limit per position, which the library does not change.
@@ -53,7 +53,7 @@ const SHOWN: usize = 60;
 thread_local! {
     /// Retries left for the current document of this thread.
     static LEFT: Cell<u64> = const { Cell::new(0) };
-    /// Why a regex gave up on the current document of this thread. It is stored here because errors of a normalizer are lost.
+    /// The reason why a regex gave up on the current document of this thread. It is stored here because errors of a normalizer are lost.
     static GAVE_UP: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
@@ -63,7 +63,7 @@ pub(super) fn begin(bytes: usize) {
     GAVE_UP.set(None);
 }
 
-/// Why a regex has given up since [`begin`], if one has.
+/// The reason why a regex has given up since [`begin`], if one has.
 pub(super) fn gave_up() -> Option<&'static str> {
     GAVE_UP.take()
 }
@@ -82,7 +82,7 @@ impl Regex {
         onig::Regex::new(pattern).map(Self).map_err(|error| refused(error.description()))
     }
 
-    /// The first match that starts at or behind `from`.
+    /// The first match that starts at or after `from`.
     fn find(&self, text: &str, from: usize) -> Result<Option<Offsets>, onig::Error> {
         let (mut region, options) = (Region::new(), SearchOptions::SEARCH_OPTION_NONE);
         let limits = limits(text, FEW);
@@ -133,7 +133,7 @@ fn charge(retries: u32) -> bool {
     left.is_some()
 }
 
-/// The first character boundary at or behind `at`.
+/// The first character boundary at or after `at`.
 fn boundary(text: &str, at: usize) -> usize {
     (at..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len())
 }
@@ -150,7 +150,7 @@ impl Pattern for &Regex {
                 GAVE_UP.set(Some("a regex of the tokenizer.json needs too much backtracking"));
             })?;
             let Some((start, stop)) = found else { break };
-            // An empty match directly behind another match does not count.
+            // An empty match directly after another match does not count.
             if start == stop && before == Some(stop) {
                 from = boundary(inside, from + 1).max(from + 1);
                 continue;
@@ -169,7 +169,7 @@ impl Pattern for &Regex {
     }
 }
 
-/// Whether this character after a backslash starts a backreference: `\k`, or the number of a group. Larger numbers are octal.
+/// True if this character after a backslash starts a backreference: `\k`, or the number of a group. Larger numbers are octal.
 fn is_backreference(first: char, rest: &str, pattern: &str) -> bool {
     let more = rest.bytes().take_while(u8::is_ascii_digit).take(8);
     let number = more.fold(u64::from(first) - u64::from('0'), |number, digit| 10 * number + u64::from(digit - b'0'));

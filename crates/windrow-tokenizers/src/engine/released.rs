@@ -22,20 +22,46 @@ use super::node::{kind, members, regex_of, replacement};
 use super::options::LoadOptions;
 use super::regex::{self, Regex};
 use super::{DecodeError, Encoded, Encoder, Engine, EngineError, caught, has_memory};
-use crate::batch_encode::bytes_of;
 
 /// Memory that the library uses per byte of a text.
 const BYTES_PER_BYTE: usize = 128;
 
 type Tokenizer = TokenizerImpl<ModelWrapper, Normalizer, PreTokenizer, PostProcessorWrapper, Decoder>;
 
+/// Bytes of text of an input.
+pub(crate) fn bytes_of(input: &EncodeInput<'_>) -> usize {
+    let of = |sequence: &InputSequence<'_>| match sequence {
+        InputSequence::Raw(text) => text.len(),
+        InputSequence::PreTokenized(words) => words.iter().map(|word| word.len()).sum(),
+        InputSequence::PreTokenizedOwned(words) => words.iter().map(String::len).sum(),
+        InputSequence::PreTokenizedCow(words) => words.iter().map(|word| word.len()).sum(),
+    };
+    match input {
+        EncodeInput::Single(sequence) => of(sequence),
+        EncodeInput::Dual(first, second) => of(first) + of(second),
+    }
+}
+
+/// An encoding of one sequence.
+pub(crate) fn encoding(
+    ids: Vec<u32>,
+    tokens: Vec<String>,
+    words: Vec<Option<u32>>,
+    offsets: Vec<(usize, usize)>,
+    type_id: u32,
+) -> Encoding {
+    let all = |value: u32| vec![value; ids.len()];
+    let (types, special, attention) = (all(type_id), all(0), all(1));
+    Encoding::new(ids, types, tokens, words, offsets, special, attention, Vec::new(), Default::default())
+}
+
 /// The engine for the remaining files.
 pub(crate) struct Released {
     tokenizer: Tokenizer,
     add_special_tokens: bool,
-    /// The ids that go before and behind every document.
+    /// The ids before and after every document.
     around: [Vec<u32>; 2],
-    /// Why there is no decoding, if the decoder cannot be read. Encoding needs no decoder.
+    /// The reason why the decoder cannot be read, if it cannot. Encoding needs no decoder.
     no_decoder: Option<String>,
 }
 
@@ -60,7 +86,7 @@ impl Released {
         Ok(Self { tokenizer, add_special_tokens: options.add_special_tokens, around, no_decoder })
     }
 
-    /// The text of `ids`. Ids that no token has are left out.
+    /// The text of `ids`. Unknown ids are ignored.
     pub(crate) fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, DecodeError> {
         let refused = |reason: String| DecodeError::Refused { engine: Self::NAME.to_owned(), reason };
         if let Some(reason) = &self.no_decoder {
@@ -74,30 +100,25 @@ impl Released {
         text.map_err(refused)?.map_err(|error| refused(error.to_string()))
     }
 
-    /// The ids of `text`, and the bytes of `text` that each stands for.
+    /// The ids of `text`, and the range of bytes of `text` for each id.
     pub(crate) fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
-        let encoding = self.guarded(text, || self.tokenizer.encode(text, self.add_special_tokens))?;
+        let encoding = self.guarded(text.len(), || self.tokenizer.encode(text, self.add_special_tokens))?;
         let offsets = encoding.get_offsets().iter().map(|&(start, end)| start..end).collect();
         Ok(Encoded { ids: encoding.get_ids().to_vec(), offsets })
     }
 
-    /// All that the library says of a text or of words, with offsets in characters.
+    /// The library's full encoding of a text or of words, with offsets in characters.
     pub(crate) fn encode_sequence(&self, sequence: InputSequence<'_>) -> Result<Encoding, EngineError> {
         let input = EncodeInput::Single(sequence);
-        self.guarded_bytes(bytes_of(&input), || self.tokenizer.encode_char_offsets(input, false))
+        self.guarded(bytes_of(&input), || self.tokenizer.encode_char_offsets(input, false))
     }
 
     pub(crate) fn id_to_token(&self, id: u32) -> Option<String> {
         self.tokenizer.id_to_token(id)
     }
 
-    /// Runs code of the library on `text`, within limits.
-    fn guarded<T>(&self, text: &str, run: impl FnOnce() -> tokenizers_023::Result<T>) -> Result<T, EngineError> {
-        self.guarded_bytes(text.len(), run)
-    }
-
-    /// [`guarded`](Self::guarded) for so many bytes of text.
-    fn guarded_bytes<T>(&self, text: usize, run: impl FnOnce() -> tokenizers_023::Result<T>) -> Result<T, EngineError> {
+    /// Runs code of the library on `text` bytes of text, within limits.
+    fn guarded<T>(&self, text: usize, run: impl FnOnce() -> tokenizers_023::Result<T>) -> Result<T, EngineError> {
         // Each byte has two alignments of 16 bytes and three copies, each token 100 bytes.
         let bytes = text.saturating_mul(BYTES_PER_BYTE);
         if !has_memory(bytes) {
@@ -115,8 +136,7 @@ impl Released {
         }
     }
 
-    /// Parses the parts around the model, to check that this library reads them as intended. An error is the name of the part and what
-    /// is wrong with it.
+    /// Parses the parts around the model, to check that this library reads them as intended. An error is the name of the part and the reason.
     pub(crate) fn read_parts(parts: &Map<String, Value>) -> Result<(), (&'static str, String)> {
         fn read<T: DeserializeOwned>(
             parts: &Map<String, Value>,
@@ -134,7 +154,7 @@ impl Released {
         read::<PostProcessorWrapper>(parts, "post_processor")
     }
 
-    /// Texts as the normalizer of `parts` leaves them, or the first that it fails on, and why.
+    /// The texts after the normalizer of `parts`, or the first text that it fails on, with the reason.
     pub(crate) fn normalized<'t>(
         parts: &Map<String, Value>,
         texts: impl Iterator<Item = &'t str>,
@@ -169,7 +189,7 @@ fn around(tokenizer: &Tokenizer, add_special_tokens: bool) -> tokenizers_023::Re
     let mut parts = ids.split(|&id| id == TEXT).map(<[u32]>::to_vec);
     let parts = (parts.next(), parts.next(), parts.next());
     match parts {
-        (Some(before), Some(behind), None) => Ok([before, behind]),
+        (Some(before), Some(after), None) => Ok([before, after]),
         _ => Err("the post-processor drops or repeats the text".into()),
     }
 }
@@ -184,7 +204,7 @@ impl Engine for Released {
     }
 
     fn encoder(&self) -> Box<dyn Encoder + '_> {
-        Box::new(ReleasedEncoder { engine: self })
+        Box::new(self)
     }
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
@@ -192,13 +212,9 @@ impl Engine for Released {
     }
 }
 
-struct ReleasedEncoder<'a> {
-    engine: &'a Released,
-}
-
-impl Encoder for ReleasedEncoder<'_> {
+impl Encoder for &Released {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
-        let Released { tokenizer, around: [before, behind], .. } = self.engine;
+        let Released { tokenizer, around: [before, after], .. } = *self;
         let first = ids.len();
         let add = |ids: &mut Vec<u32>, more: &mut dyn ExactSizeIterator<Item = u32>| {
             let bytes = more.len().saturating_mul(size_of::<u32>());
@@ -206,8 +222,8 @@ impl Encoder for ReleasedEncoder<'_> {
             ids.extend(more);
             Ok(())
         };
-        // As `encode_fast`, without an `Encoding`: the ids of a piece are all that is kept of it.
-        let encoded = self.engine.guarded(text, || {
+        // Like `encode_fast`, without an `Encoding`: only the ids of a piece are kept.
+        let encoded = self.guarded(text.len(), || {
             let mut pieces = tokenizer.get_added_vocabulary().extract_and_normalize(tokenizer.get_normalizer(), text);
             if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
                 pre_tokenizer.pre_tokenize(&mut pieces)?;
@@ -220,7 +236,7 @@ impl Encoder for ReleasedEncoder<'_> {
                     .map_or_else(|| model.tokenize(piece).map(Cow::Owned), |found| Ok(Cow::Borrowed(found)))?;
                 outcome = outcome.and_then(|()| add(ids, &mut tokens.iter().map(|token| token.id)));
             }
-            Ok(outcome.and_then(|()| add(ids, &mut behind.iter().copied())))
+            Ok(outcome.and_then(|()| add(ids, &mut after.iter().copied())))
         });
         let outcome = encoded.flatten();
         if outcome.is_err() {

@@ -1,7 +1,7 @@
 //! Characters that the two libraries treat differently.
 //!
-//! The first cause is Unicode. The release candidate knows Unicode 17. In 0.23, the classes of regexes are those of Unicode 16,
-//! punctuation that of Unicode 8, and normalization forms those of Unicode 9. A library ignores a character that is newer than its
+//! The first cause is Unicode. The release candidate knows Unicode 17. In 0.23, the classes of regexes follow Unicode 16,
+//! punctuation Unicode 8, and normalization forms Unicode 9. A library ignores a character that is newer than its
 //! tables: the character is in no class, stays unchanged, and composes with none. So the release candidate gets another character
 //! instead, one that no version knows and that has as many bytes.
 //!
@@ -89,7 +89,7 @@ pub(super) struct Differences {
     tables: Vec<Ranges>,
     /// Searches for [`LONG_S`], if a regex ignores the case of contractions.
     long_s: Option<Finder<'static>>,
-    /// Whether a character of the tables may begin with this byte.
+    /// True if a character of the tables may begin with this byte.
     leads: [bool; 256],
 }
 
@@ -110,7 +110,7 @@ impl Differences {
         Self { tables, leads, long_s }
     }
 
-    /// Whether the text contains any of these characters. Almost no text does, so this is the usual cost per text.
+    /// True if the text contains any of these characters. Almost no text does, so this is the usual cost per text.
     pub(super) fn any_in(&self, text: &str) -> bool {
         /// Small enough for vector instructions.
         const CHUNK: usize = 64;
@@ -142,7 +142,7 @@ fn collect(pre_tokenizer: &PipelinePreTokenizer, tables: &mut Vec<Ranges>) {
     }
 }
 
-/// Which characters to hide from a pre-tokenizer that is not a sequence, and which characters replace them.
+/// The characters to hide from a pre-tokenizer that is not a sequence, and their replacements.
 fn hides(pre_tokenizer: &PipelinePreTokenizer) -> Vec<(Ranges, [char; 3])> {
     match pre_tokenizer {
         PipelinePreTokenizer::Bert(_) | PipelinePreTokenizer::Punctuation(_) => {
@@ -156,7 +156,7 @@ fn hides(pre_tokenizer: &PipelinePreTokenizer) -> Vec<(Ranges, [char; 3])> {
     }
 }
 
-/// Whether a regex of the pre-tokenizer, or of its members, ignores the case of contractions.
+/// True if a regex of the pre-tokenizer, or of its members, ignores the case of contractions.
 fn folds(pre_tokenizer: &PipelinePreTokenizer) -> bool {
     match pre_tokenizer {
         PipelinePreTokenizer::Sequence(sequence) => sequence.pre_tokenizers().iter().any(folds),
@@ -177,12 +177,12 @@ fn contains(table: Ranges, character: char) -> bool {
 }
 
 /// The text with the characters of the table replaced.
-fn hide<'a>(text: &'a str, table: Ranges, behind: [char; 3]) -> Cow<'a, str> {
+fn hide<'a>(text: &'a str, table: Ranges, replacements: [char; 3]) -> Cow<'a, str> {
     if !text.chars().any(|character| contains(table, character)) {
         return Cow::Borrowed(text);
     }
     // No character of the tables is ASCII.
-    let shown = |c: char| if contains(table, c) { behind[c.len_utf8() - 2] } else { c };
+    let shown = |c: char| if contains(table, c) { replacements[c.len_utf8() - 2] } else { c };
     Cow::Owned(text.chars().map(shown).collect())
 }
 
@@ -239,8 +239,8 @@ pub(super) fn pre_tokenize(
         }
         other => {
             let mut shown = Cow::Borrowed(text);
-            for (table, behind) in hides(other) {
-                shown = Cow::Owned(hide(&shown, table, behind).into_owned());
+            for (table, replacements) in hides(other) {
+                shown = Cow::Owned(hide(&shown, table, replacements).into_owned());
             }
             if folds(other) {
                 shown = Cow::Owned(shown.replace(LONG_S, CONTRACTION));

@@ -1,4 +1,4 @@
-//! Batches of records, and how they are filled.
+//! Batches of records, and their filling.
 
 use std::mem::size_of;
 
@@ -9,7 +9,7 @@ use super::{Format, InputError};
 use crate::engine::has_headroom_and;
 use crate::kept::Kept;
 
-/// One raw record of a batch: a document, unless its text turns out to be bad.
+/// One raw record of a batch: a document, unless its text is bad.
 ///
 /// ```
 /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
@@ -27,22 +27,22 @@ pub struct Record {
     pub file: u32,
     /// The meaning of its bytes.
     pub format: Format,
-    /// Line of its first byte, 1-based; for [`Format::Parquet`] its row.
+    /// Line of its first byte, 1-based; for [`Format::Parquet`], its row.
     pub line: u64,
-    /// Bytes before it in the decompressed file, including a byte order mark; for [`Format::Parquet`] the rows before it.
+    /// Number of bytes before it in the decompressed file, including a byte order mark; for [`Format::Parquet`], number of rows before it.
     pub offset: u64,
-    /// Where it starts in [`Batch::bytes`].
+    /// Start of the record in [`Batch::bytes`].
     pub start: usize,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: usize,
-    /// Whether the document goes on with the next record: see [`Reader::split_texts`](super::Reader::split_texts) and
+    /// True if the document continues in the next record: see [`Reader::split_texts`](super::Reader::split_texts) and
     /// [`Reader::split_json_lines`](super::Reader::split_json_lines).
     pub is_open: bool,
-    /// The first of the text columns that is null in its row, by its index: the record is no document.
+    /// Index of the first text column that is null in its row. With such a column the record is not a document.
     pub null: Option<u16>,
 }
 
-/// Whole records in the order of the inputs. Pass a used batch to [`Reader::next_batch`](super::Reader::next_batch), which reuses its memory.
+/// Whole records in input order. Pass a used batch to [`Reader::next_batch`](super::Reader::next_batch), which reuses its memory.
 ///
 /// ```
 /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
@@ -63,13 +63,13 @@ pub struct Batch {
     pub bytes: Vec<u8>,
     /// The records, one or more.
     pub records: Vec<Record>,
-    /// The values of the kept columns of Parquet files: those of record `i` begin at index `i` times the number of kept fields.
+    /// The values of the kept columns of Parquet files: the values of record `i` begin at index `i` times the number of kept fields.
     pub kept: Kept,
-    /// Memory in bytes that was requested through `hold` for this batch.
+    /// Memory requested through `hold` for this batch, in bytes.
     pub held: usize,
-    /// Bytes as stored (compressed, if the files are) that were read since the previous batch.
+    /// Bytes read since the previous batch, as stored (compressed, if the files are).
     pub stored: u64,
-    /// Files that were read to their end since the previous batch.
+    /// Files read to their end since the previous batch.
     pub(crate) finished: Vec<FileReport>,
     pub(super) origin: Origin,
 }
@@ -83,8 +83,8 @@ impl Batch {
         &self.bytes[record.start..record.start + record.len]
     }
 
-    /// The place behind the record with this index. A text is the last record of its file, if it is complete.
-    pub(crate) fn position_behind(&self, index: usize) -> Position {
+    /// The position after the record with this index. A complete text is the last record of its file.
+    pub(crate) fn position_after(&self, index: usize) -> Position {
         let record = &self.records[index];
         if record.format == Format::Text {
             return Position { file: record.file + 1, last: None };
@@ -100,7 +100,7 @@ impl Batch {
         }
     }
 
-    /// The number of the record with this index in its file, from 1.
+    /// The number of the record with this index within its file, from 1.
     pub(crate) fn number_of(&self, index: usize) -> u64 {
         let record = &self.records[index];
         if record.format == Format::Text {
@@ -131,12 +131,40 @@ impl From<Stopped> for InputError {
     }
 }
 
-/// How far a file has come.
+/// The progress of a file.
 pub(super) enum Advance {
     /// The batch takes no more records.
     Full,
     /// The file's last record is in the batch.
     Finished,
+}
+
+/// Buffers that the next file uses again.
+#[derive(Default)]
+pub(super) struct Spare {
+    pub(super) buffer: Vec<u8>,
+    pub(super) unread: Vec<u8>,
+}
+
+/// A file that is being read.
+pub(super) trait OpenFile: Send {
+    /// Bytes read of the file as stored.
+    fn stored(&self) -> u64;
+
+    /// Size as stored in bytes, including unread bytes, if it is known.
+    fn size(&self) -> u64;
+
+    /// The state of the file that the next batch needs.
+    fn origin(&mut self) -> Origin;
+
+    /// Skips everything up to the end of a record.
+    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError>;
+
+    /// Puts records into the batch.
+    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError>;
+
+    /// Completes the report of a file that was read to its end.
+    fn close(self: Box<Self>, spare: &mut Spare) -> Result<FileReport, InputError>;
 }
 
 /// A batch that is being filled.
@@ -180,8 +208,8 @@ impl<'h> Filling<'h> {
         self.batch.bytes.len()
     }
 
-    /// Whether the next record belongs to the next batch although the window may have space left. This is so if the batch is one
-    /// record that outgrew it. It is also so if the batch has so many short records that their entries need as much memory as their
+    /// True if the next record belongs to the next batch although the window may have space left. One case is a batch with a single
+    /// record that outgrew it. The other is a batch of records so short that their entries need as much memory as their
     /// bytes.
     pub(super) fn is_full(&self) -> bool {
         let records = self.batch.records.len();
@@ -211,7 +239,6 @@ impl<'h> Filling<'h> {
     }
 
     /// Adds the values of the kept fields of the record that is added next.
-    #[cfg(feature = "parquet")]
     pub(super) fn keep(&mut self, values: &Kept, name: &str, line: u64) -> Result<(), InputError> {
         let ends = (self.batch.records.len() + 1) * values.ends.len();
         let bytes = self.batch.kept.bytes.len() + values.bytes.len();
@@ -229,7 +256,7 @@ impl<'h> Filling<'h> {
         }
         // Records of other files before it have none.
         kept.ends.resize(ends - values.ends.len(), kept.bytes.len());
-        kept.append(values, 0, values.ends.len());
+        kept.append(values.values());
         Ok(())
     }
 
@@ -252,8 +279,7 @@ impl<'h> Filling<'h> {
     }
 }
 
-/// By how much a buffer of this capacity grows to hold so much.
-#[cfg(feature = "parquet")]
+/// The growth in bytes of a buffer of this capacity that must hold `needed` bytes.
 fn grown(capacity: usize, needed: usize) -> usize {
     if needed > capacity { (needed - capacity).max(capacity).max(64) } else { 0 }
 }

@@ -1,33 +1,32 @@
 //! Rows of Parquet files as records.
 //!
-//! Only the wanted columns are decoded, some rows at a time, in the order of the file. A page of each column is in memory, beside the batch.
-//! The manifest has the hash of the whole file, so all of its bytes are read once more: those of a row group just before it is decoded.
+//! Only the wanted columns are decoded, a few rows at a time, in file order. Next to the batch, one page of each column is in memory.
+//! The manifest has the hash of the whole file, so all of its bytes are read once more: the bytes of a row group just before it is decoded.
 
-use parquet::basic::{Compression as Codec, ConvertedType, LogicalType, Type};
+use parquet::basic::{Compression as Codec, ConvertedType, Type};
 use parquet::column::page::PageReader;
-use parquet::column::reader::ColumnReaderImpl;
-use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
-use super::batch::{Advance, Filling, Record};
+use super::batch::{Advance, Filling, OpenFile, Record, Spare};
 use super::pages::Plausible;
-use super::position::{self, LastRecord};
+use super::position::{LastRecord, Origin};
 use super::report::FileReport;
+use super::rows::{Group, RowColumns};
 use super::source::{Hashed, Source};
 use super::thrift::ParquetFile;
-use super::values::{ValueColumn, decode};
+use super::values::ValueColumn;
 use super::{Compression, Fields, Format, InputError, InputFile};
 use crate::diagnose::{ENCRYPTED, FIRST, not_parquet};
 use crate::engine::caught;
 use crate::kept::Kept;
 
-/// Rows decoded at a time. Few, because each of them may be in another page.
+/// Rows decoded at a time. The number is small, because each row may be in another page.
 const ROWS: usize = 32;
 
-/// Columns that an error lists.
+/// Number of columns that an error lists.
 const LISTED: usize = 20;
 
 /// An open Parquet file.
@@ -38,147 +37,121 @@ pub(super) struct ColumnFile {
     /// True if its footer says that columns are encrypted.
     is_encrypted: bool,
     reader: SerializedFileReader<ParquetFile<Source>>,
-    texts: Vec<TextColumn>,
+    texts: Vec<ValueColumn>,
+    /// The columns of conversations, which replace the texts.
+    conversations: Option<RowColumns>,
     join: String,
     keep: Vec<ValueColumn>,
     /// The kept values of a row.
     kept: Kept,
-    /// Row groups that were opened.
+    /// Number of row groups opened.
     groups: usize,
-    /// Rows of the last of them that are not decoded.
+    /// Rows of the last row group that are not yet decoded.
     rest: u64,
-    /// Rows that are decoded, and how many of them are records.
+    /// Number of decoded rows, and the number of them that are records.
     rows: usize,
     taken: usize,
-    /// Rows to decode next.
+    /// Number of rows to decode next.
     step: usize,
-    /// Number of records, and their bytes.
+    /// Number of records, and their size in bytes.
     records: u64,
     bytes: u64,
 }
 
-/// A column of text.
-struct TextColumn {
-    name: String,
-    leaf: usize,
-    /// The definition level of a value; 0 if there are no nulls.
-    level: i16,
-    reader: Option<ColumnReaderImpl<ByteArrayType>>,
-    /// The levels of the decoded rows, unless `level` is 0.
-    levels: Vec<i16>,
-    /// Their values, without nulls.
-    values: Vec<ByteArray>,
-    next: usize,
-}
-
-impl TextColumn {
-    fn find(name: &str, schema: &SchemaDescriptor) -> Result<Self, (String, &'static str)> {
+/// Opens a Parquet file.
+pub(super) fn open(file: InputFile, index: u32, fields: &Fields) -> Result<Box<dyn OpenFile>, InputError> {
+    let (name, compression) = (file.name, file.compression);
+    let refused = |reason: &str, hint| InputError::Columns { name: name.clone(), reason: reason.to_owned(), hint };
+    if !matches!(compression, None | Some(Compression::None)) {
+        return Err(refused("a compressed Parquet file cannot be read in place", "decompress it first"));
+    }
+    let hashed = Hashed::open(file.origin, &name)?;
+    let other = hashed.source(&name)?;
+    let mut is_encrypted = false;
+    let opened = caught(|| {
+        let file = ParquetFile::new(other)?;
+        is_encrypted = file.is_encrypted();
+        SerializedFileReader::new(file)
+    });
+    if let Some(error) = hashed.take_failure(&name) {
+        return Err(error);
+    }
+    let reader = match opened {
+        Ok(Ok(reader)) => reader,
+        Ok(Err(error)) => {
+            let first = hashed.first(FIRST, &name)?;
+            return Err(match not_parquet(&first) {
+                _ if is_encrypted => refused(&format!("Parquet with encrypted columns: {}", said(&error)), DECRYPT),
+                Some(ENCRYPTED) => refused("encrypted Parquet, which cannot be read without its key", DECRYPT),
+                Some(kind) => refused(&format!("not Parquet but {}", kind.what), kind.hint),
+                None if first.starts_with(b"PAR1") => refused(&format!("damaged Parquet: {}", said(&error)), DAMAGED),
+                None => refused(&format!("not a Parquet file: {}", said(&error)), MISNAMED),
+            });
+        }
+        Err(message) => return Err(refused(&format!("damaged Parquet: {message}"), DAMAGED)),
+    };
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let refused_column = |(reason, hint): (String, _)| refused(&reason, hint);
+    let named = if fields.conversations { &[] } else { &fields.text[..] };
+    let texts = named.iter().map(|name| {
         let leaf = find(name, schema)?;
         let column = schema.column(leaf);
-        if !is_text(&column) {
-            let reason = format!("column {name:?} is {}, not text", kind_of(&column));
-            return Err((reason, "choose a column of strings with --column NAME"));
-        }
-        let level = column.max_def_level();
-        Ok(Self { name: name.to_owned(), leaf, level, reader: None, levels: Vec::new(), values: Vec::new(), next: 0 })
-    }
-
-    /// Decodes the next rows, all of them.
-    fn decode(&mut self, rows: usize) -> Result<(), ParquetError> {
-        self.next = 0;
-        let reader = self.reader.as_mut().expect("a row group is open");
-        decode(reader, rows, self.level, &mut self.levels, &mut self.values)
-    }
-
-    /// The value in a row, of those that are not taken yet.
-    fn get(&self, row: usize) -> Option<&[u8]> {
-        (self.level == 0 || self.levels[row] == self.level).then(|| self.values[self.next].data())
-    }
-
-    fn take(&mut self, row: usize) {
-        self.next += usize::from(self.get(row).is_some());
-    }
+        // Strings, and bytes without another annotation: each row must then be UTF-8.
+        let text = ValueColumn::new(name, leaf, &column).filter(|_| column.physical_type() == Type::BYTE_ARRAY);
+        let reason = || format!("column {name:?} is {}, not text", kind_of(&column));
+        text.ok_or_else(|| (reason(), "choose a column of strings with --column NAME"))
+    });
+    let texts = texts.collect::<Result<_, _>>().map_err(refused_column)?;
+    let conversations = fields.conversations.then(|| RowColumns::find(&fields.text[0], schema));
+    let conversations = conversations.transpose().map_err(refused_column)?;
+    let keep = fields.keep.iter().map(|name| {
+        let leaf = find(name, schema).map_err(|(reason, _)| (reason, "correct or leave out the name in --keep"))?;
+        let column = schema.column(leaf);
+        let reason = || format!("column {name:?} is {}, which cannot be kept", kind_of(&column));
+        ValueColumn::new(name, leaf, &column).ok_or_else(|| (reason(), KEEP_LESS))
+    });
+    let keep = keep.collect::<Result<_, _>>().map_err(refused_column)?;
+    Ok(Box::new(ColumnFile {
+        index,
+        hashed,
+        is_encrypted,
+        name,
+        reader,
+        texts,
+        conversations,
+        join: fields.join.clone(),
+        keep,
+        kept: Kept::default(),
+        groups: 0,
+        rest: 0,
+        rows: 0,
+        taken: 0,
+        step: 1,
+        records: 0,
+        bytes: 0,
+    }))
 }
 
-impl ColumnFile {
-    pub(super) fn open(file: InputFile, index: u32, fields: &Fields) -> Result<Self, InputError> {
-        let (name, compression) = (file.name, file.compression);
-        let refused = |reason: &str, hint| InputError::Columns { name: name.clone(), reason: reason.to_owned(), hint };
-        if !matches!(compression, None | Some(Compression::None)) {
-            return Err(refused("a compressed Parquet file cannot be read in place", "decompress it first"));
-        }
-        let hashed = Hashed::open(file.origin, &name)?;
-        let other = hashed.source(&name)?;
-        let mut is_encrypted = false;
-        let opened = caught(|| {
-            let file = ParquetFile::new(other)?;
-            is_encrypted = file.is_encrypted();
-            SerializedFileReader::new(file)
-        });
-        if let Some(error) = hashed.take_failure(&name) {
-            return Err(error);
-        }
-        let reader = match opened {
-            Ok(Ok(reader)) => reader,
-            Ok(Err(error)) => {
-                let first = hashed.first(FIRST, &name)?;
-                return Err(match not_parquet(&first) {
-                    _ if is_encrypted => refused(&format!("Parquet with encrypted columns: {}", said(&error)), DECRYPT),
-                    Some(ENCRYPTED) => refused("encrypted Parquet, which cannot be read without its key", DECRYPT),
-                    Some(kind) => refused(&format!("not Parquet but {}", kind.what), kind.hint),
-                    None if first.starts_with(b"PAR1") => {
-                        refused(&format!("damaged Parquet: {}", said(&error)), DAMAGED)
-                    }
-                    None => refused(&format!("not a Parquet file: {}", said(&error)), MISNAMED),
-                });
-            }
-            Err(message) => return Err(refused(&format!("damaged Parquet: {message}"), DAMAGED)),
-        };
-        let schema = reader.metadata().file_metadata().schema_descr();
-        let texts = fields.text.iter().map(|name| TextColumn::find(name, schema)).collect::<Result<_, _>>();
-        let texts = texts.map_err(|(reason, hint)| refused(&reason, hint))?;
-        let keep = fields.keep.iter().map(|name| {
-            let leaf = find(name, schema).map_err(|(reason, _)| (reason, "correct or leave out the name in --keep"))?;
-            let column = schema.column(leaf);
-            let refused = || format!("column {name:?} is {}, which cannot be kept", kind_of(&column));
-            ValueColumn::new(name, leaf, &column).ok_or_else(|| (refused(), KEEP_LESS))
-        });
-        let keep = keep.collect::<Result<_, _>>().map_err(|(reason, hint)| refused(&reason, hint))?;
-        Ok(Self {
-            index,
-            hashed,
-            is_encrypted,
-            name,
-            reader,
-            texts,
-            join: fields.join.clone(),
-            keep,
-            kept: Kept::default(),
-            groups: 0,
-            rest: 0,
-            rows: 0,
-            taken: 0,
-            step: 1,
-            records: 0,
-            bytes: 0,
-        })
-    }
-
-    pub(super) fn stored(&self) -> u64 {
+impl OpenFile for ColumnFile {
+    fn stored(&self) -> u64 {
         self.hashed.bytes()
     }
 
-    pub(super) fn origin(&self) -> position::Origin {
-        position::Origin { file: self.index, records: self.records, ..position::Origin::default() }
+    fn size(&self) -> u64 {
+        self.stored()
     }
 
-    /// Passes over everything up to the end of a record. All is decoded: the report of the file has the bytes of its texts.
-    pub(super) fn pass(&mut self, last: &LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
+    fn origin(&mut self) -> Origin {
+        Origin { file: self.index, records: self.records, ..Origin::default() }
+    }
+
+    /// Skips everything up to the end of a record. All rows are decoded: the report of the file has the bytes of its texts.
+    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
         while self.records < last.number {
             if self.taken == self.rows {
                 (filling.hold)(0)?;
                 if !self.decode(filling.batch_bytes)? {
-                    // It had more rows before.
+                    // The record had more rows before.
                     return Err(InputError::Changed { name: self.name.clone() });
                 }
             }
@@ -188,39 +161,8 @@ impl ColumnFile {
         Ok(())
     }
 
-    /// The first of the text columns that is null in a row, and the bytes of its text.
-    fn text_in(&self, row: usize) -> (Option<usize>, usize) {
-        let null = self.texts.iter().position(|column| column.get(row).is_none());
-        let texts = self.texts.iter().map(|column| column.get(row).map_or(0, <[u8]>::len));
-        let joined = self.join.len() * (self.texts.len() - 1);
-        (null, if null.is_some() { 0 } else { texts.sum::<usize>() + joined })
-    }
-
-    /// Counts the next row, which has so many bytes of text.
-    fn take_row(&mut self, bytes: usize) {
-        let row = self.taken;
-        self.texts.iter_mut().for_each(|column| column.take(row));
-        self.keep.iter_mut().for_each(|column| column.take(row));
-        self.taken += 1;
-        self.records += 1;
-        self.bytes += bytes as u64;
-    }
-
-    pub(super) fn close(mut self) -> Result<FileReport, InputError> {
-        let blake3 = self.hashed.finish(&self.name)?;
-        Ok(FileReport {
-            name: self.name,
-            format: Format::Parquet,
-            compression: Compression::None,
-            bytes: self.hashed.bytes(),
-            decompressed_bytes: self.bytes,
-            blake3,
-            documents: self.records,
-        })
-    }
-
     /// Moves records into the batch until it is full or the file ends.
-    pub(super) fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
+    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
         loop {
             if filling.is_full() {
                 return Ok(Advance::Full);
@@ -237,6 +179,41 @@ impl ColumnFile {
         }
     }
 
+    fn close(mut self: Box<Self>, _: &mut Spare) -> Result<FileReport, InputError> {
+        let blake3 = self.hashed.finish(&self.name)?;
+        Ok(FileReport {
+            name: self.name,
+            format: Format::Parquet,
+            compression: Compression::None,
+            bytes: self.hashed.bytes(),
+            decompressed_bytes: self.bytes,
+            blake3,
+            documents: self.records,
+        })
+    }
+}
+
+impl ColumnFile {
+    /// The first of the text columns that is null in a row, and the bytes of its text.
+    fn text_in(&self, row: usize) -> (Option<usize>, usize) {
+        if let Some(columns) = &self.conversations {
+            return (None, columns.get(row).len());
+        }
+        let null = self.texts.iter().position(|column| column.text(row).is_none());
+        let texts = self.texts.iter().map(|column| column.text(row).map_or(0, <[u8]>::len));
+        let joined = self.join.len() * (self.texts.len() - 1);
+        (null, if null.is_some() { 0 } else { texts.sum::<usize>() + joined })
+    }
+
+    /// Counts the next row, which has `bytes` bytes of text.
+    fn take_row(&mut self, bytes: usize) {
+        let row = self.taken;
+        self.texts.iter_mut().chain(&mut self.keep).for_each(|column| column.take(row));
+        self.taken += 1;
+        self.records += 1;
+        self.bytes += bytes as u64;
+    }
+
     /// Moves a row into the batch, if that has space for it.
     fn put_record(&mut self, filling: &mut Filling<'_>) -> Result<bool, InputError> {
         let row = self.taken;
@@ -250,10 +227,13 @@ impl ColumnFile {
             }
             filling.grow(missing, &self.name, line)?;
         }
-        if null.is_none() {
+        if let Some(columns) = &self.conversations {
+            filling.batch.bytes[start..start + len].copy_from_slice(columns.get(row));
+            filling.end += len;
+        } else if null.is_none() {
             for (number, column) in self.texts.iter().enumerate() {
                 let between = if number == 0 { "" } else { &self.join };
-                for part in [between.as_bytes(), column.get(row).unwrap_or_default()] {
+                for part in [between.as_bytes(), column.text(row).unwrap_or_default()] {
                     filling.batch.bytes[filling.end..filling.end + part.len()].copy_from_slice(part);
                     filling.end += part.len();
                 }
@@ -284,7 +264,7 @@ impl ColumnFile {
     /// Decodes some rows; false at the end of the file.
     fn decode(&mut self, batch_bytes: usize) -> Result<bool, InputError> {
         self.decode_rows(batch_bytes).map_err(|error| match (self.hashed.take_failure(&self.name), error) {
-            // Only the source knows whether the file is damaged or the store failed.
+            // Only the source can distinguish a damaged file from a failed store.
             (Some(failure), _) => failure,
             (None, InputError::Columns { name, reason, .. }) if self.is_encrypted => {
                 let reason = format!("{reason}; the file has encrypted columns");
@@ -301,20 +281,20 @@ impl ColumnFile {
             }
             self.open_group()?;
         }
-        let rows = self.step.min(usize::try_from(self.rest).unwrap_or(usize::MAX));
+        let mut rows = self.step.min(usize::try_from(self.rest).unwrap_or(usize::MAX));
         (self.rows, self.taken) = (0, 0);
-        for column in &mut self.texts {
-            let decoded = flat(caught(|| column.decode(rows)));
-            decoded.map_err(|error| damaged(&self.name, self.groups, &column.name, &error))?;
+        if let Some(columns) = &mut self.conversations {
+            rows = flat(caught(|| columns.decode()))
+                .map_err(|error| damaged(&self.name, self.groups, MESSAGES, &error))?;
         }
-        for column in &mut self.keep {
+        for column in self.texts.iter_mut().chain(&mut self.keep) {
             let decoded = flat(caught(|| column.decode(rows)));
             decoded.map_err(|error| damaged(&self.name, self.groups, &column.name, &error))?;
         }
         self.rows = rows;
-        self.rest -= rows as u64;
+        self.rest = self.rest.saturating_sub(rows as u64);
         // Rows of a page share its memory, and large ones have a page each.
-        let bytes: usize = self.texts.iter().flat_map(|column| &column.values).map(ByteArray::len).sum();
+        let bytes: usize = self.texts.iter().map(ValueColumn::text_bytes).sum();
         self.step = if bytes > batch_bytes / 4 { 1 } else { (2 * rows).min(ROWS) };
         Ok(true)
     }
@@ -324,7 +304,10 @@ impl ColumnFile {
         let number = self.groups;
         self.groups += 1;
         let group = self.reader.metadata().row_group(number);
-        let place = |error: &ParquetError| damaged(&self.name, number + 1, &self.texts[0].name, error);
+        let place = |error: &ParquetError| {
+            let first = self.texts.first().map_or(MESSAGES, |column| &column.name);
+            damaged(&self.name, number + 1, first, error)
+        };
         let rows = u64::try_from(group.num_rows());
         self.rest = rows.map_err(|_| place(&ParquetError::General("a negative number of rows".to_owned())))?;
         let end = flat(caught(|| Ok(group.columns().iter().map(end_of).max().unwrap_or(0)))).map_err(|e| place(&e))?;
@@ -336,15 +319,16 @@ impl ColumnFile {
             }
             let pages = self.reader.get_row_group(number)?.get_column_page_reader(leaf)?;
             let column = chunk.column_descr_ptr();
-            let plausible = Plausible::new(pages, column.max_def_level());
+            let plausible = Plausible::new(pages, [column.max_rep_level(), column.max_def_level()]);
             Ok((column, Box::new(plausible) as Box<dyn PageReader>))
         };
-        for column in &mut self.texts {
-            let opened = flat(caught(|| pages(column.leaf).map(|(leaf, pages)| ColumnReaderImpl::new(leaf, pages))));
-            let reader = opened.map_err(|error| damaged(&self.name, number + 1, &column.name, &error))?;
-            column.reader = Some(reader);
+        if let Some(columns) = &mut self.conversations {
+            let metadata = self.reader.metadata();
+            let group = Group { metadata, number, pages: |leaf| pages(leaf).map(|(_, pages)| pages) };
+            let opened = flat(caught(|| columns.open(&group)));
+            opened.map_err(|error| damaged(&self.name, number + 1, MESSAGES, &error))?;
         }
-        for column in &mut self.keep {
+        for column in self.texts.iter_mut().chain(&mut self.keep) {
             let opened = flat(caught(|| pages(column.leaf).and_then(|(leaf, pages)| column.open(leaf, pages))));
             opened.map_err(|error| damaged(&self.name, number + 1, &column.name, &error))?;
         }
@@ -352,7 +336,7 @@ impl ColumnFile {
     }
 }
 
-/// Where a column of a row group ends in the file.
+/// The end of a row group's column in the file.
 fn end_of(chunk: &ColumnChunkMetaData) -> u64 {
     let (start, bytes) = chunk.byte_range();
     start.saturating_add(bytes)
@@ -403,20 +387,6 @@ fn listed(names: impl Iterator<Item = String>) -> String {
     names.join(", ")
 }
 
-/// Strings, and bytes that no annotation makes anything else: each row must then be UTF-8.
-fn is_text(column: &ColumnDescriptor) -> bool {
-    if column.physical_type() != Type::BYTE_ARRAY {
-        return false;
-    }
-    match column.logical_type_ref() {
-        Some(logical) => matches!(logical, LogicalType::String | LogicalType::Enum | LogicalType::Json),
-        None => {
-            let converted = column.converted_type();
-            matches!(converted, ConvertedType::NONE | ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON)
-        }
-    }
-}
-
 /// The type of a column, for messages.
 fn kind_of(column: &ColumnDescriptor) -> String {
     match (column.logical_type_ref(), column.converted_type()) {
@@ -431,7 +401,7 @@ fn is_supported(codec: Codec) -> bool {
     matches!(codec, UNCOMPRESSED | SNAPPY | GZIP(_) | LZ4 | LZ4_RAW | ZSTD(_))
 }
 
-/// A panic of the decoder is an error of the file.
+/// A panic of the decoder, as an error of the file (apache/arrow-rs 9742: corrupt files panic in many places).
 fn flat<T>(outcome: Result<Result<T, ParquetError>, String>) -> Result<T, ParquetError> {
     outcome.unwrap_or_else(|message| Err(ParquetError::General(message)))
 }
@@ -439,7 +409,7 @@ fn flat<T>(outcome: Result<Result<T, ParquetError>, String>) -> Result<T, Parque
 /// `group` counts from 1.
 fn damaged(name: &str, group: usize, column: &str, error: &ParquetError) -> InputError {
     let hint = match error {
-        ParquetError::NYI(_) => "write it anew with zstd, snappy, lz4 or gzip",
+        ParquetError::NYI(_) => "write it again with zstd, snappy, lz4 or gzip",
         _ => DAMAGED,
     };
     let reason = format!("row group {group}, column {column:?}: {}", said(error));
@@ -454,7 +424,9 @@ fn said(error: &ParquetError) -> String {
     }
 }
 
+/// The columns of a conversation, in messages.
+const MESSAGES: &str = "messages";
 const DECRYPT: &str = "decrypt it: write it again without encryption";
 const KEEP_LESS: &str = "leave it out of --keep";
-const DAMAGED: &str = "the file is damaged; copy or download it again, or write it anew";
+const DAMAGED: &str = "the file is damaged; copy, download or write it again";
 const MISNAMED: &str = "give it the extension of its format, or name that with --input-format";

@@ -1,4 +1,4 @@
-//! The hash of a file that another process can continue.
+//! A file hash that another process can continue.
 
 use blake3::Hasher;
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// Bytes of a block: a power of two of blake3's chunks. A continued hash reads less than one block again.
 const BLOCK: u64 = if cfg!(test) { 4 << 10 } else { 1 << 20 };
 
-/// The hash of a number of whole blocks at the start of a file. More bytes follow them.
+/// The hash of a number of whole blocks at the start of a file that continues after them.
 ///
 /// blake3 is a binary tree in which every left subtree is a full power of two. So the blocks are subtrees, one for each bit of their
 /// number, the largest first.
@@ -34,12 +34,12 @@ impl<'de> Deserialize<'de> for Subtree {
 }
 
 impl Prefix {
-    /// Number of its bytes.
+    /// Number of bytes it covers.
     pub(super) fn bytes(&self) -> u64 {
         self.blocks * BLOCK
     }
 
-    /// Whether there is a subtree for each bit of the number of blocks.
+    /// True if there is a subtree for each bit of the number of blocks.
     fn is_sound(&self) -> bool {
         self.subtrees.len() == self.blocks.count_ones() as usize
     }
@@ -70,8 +70,8 @@ impl Default for BlockDigest {
 }
 
 impl BlockDigest {
-    /// Continues behind `prefix`; `None` if that is damaged.
-    pub(super) fn behind(prefix: Prefix) -> Option<Self> {
+    /// Continues after `prefix`; `None` if `prefix` is damaged.
+    pub(super) fn after(prefix: Prefix) -> Option<Self> {
         let mut digest = Self { prefix, ..Self::default() };
         digest.begin_block();
         digest.prefix.is_sound().then_some(digest)
@@ -136,7 +136,7 @@ mod tests {
                 let json = serde_json::to_string(&prefix).unwrap();
                 let prefix: Prefix = serde_json::from_str(&json).unwrap();
                 let from = prefix.bytes() as usize;
-                let mut digest = BlockDigest::behind(prefix).unwrap();
+                let mut digest = BlockDigest::after(prefix).unwrap();
                 digest.update(&bytes[from..length], |_| ());
                 assert_eq!(digest.finish(), expected, "{length} bytes, continued at {from}");
             }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_damaged_prefix_is_refused() {
-        assert!(BlockDigest::behind(Prefix { blocks: 3, subtrees: vec![Subtree([0; 32])] }).is_none());
+        assert!(BlockDigest::after(Prefix { blocks: 3, subtrees: vec![Subtree([0; 32])] }).is_none());
         assert!(serde_json::from_str::<Prefix>(r#"{"blocks":1,"subtrees":["zz"]}"#).is_err());
     }
 }

@@ -8,9 +8,9 @@ use thiserror::Error;
 use crate::remedy::{is_change, remedy};
 use crate::shown;
 
-/// An input that could not be found, read, decompressed or held in memory.
+/// An input that cannot be found, read, decompressed or held in memory.
 ///
-/// Each of these ends a run, even one that skips bad documents, because afterwards the number of documents in the input is unknown. The
+/// Each of these ends a run, even one that skips bad documents, because the number of documents in the input is then unknown. The
 /// message names the input, the place and, on a second line, the remedy (`hint: ...`).
 ///
 /// ```
@@ -27,7 +27,7 @@ pub enum InputError {
     /// No argument was given.
     #[error("no input given\nhint: name files, directories, quoted patterns, or `-` for stdin")]
     NoInputs,
-    /// No file or directory has this name, nor an object of a store.
+    /// No file, directory or store object has this name.
     #[error(
         "{}: {}",
         shown(name),
@@ -44,14 +44,14 @@ pub enum InputError {
     /// A URL that cannot be an input.
     #[error("{}: {reason}\nhint: {hint}", shown(name))]
     Url {
-        /// The URL, without what may be a signature.
+        /// The URL, without a possible signature.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
         /// The remedy.
         hint: &'static str,
     },
-    /// It exists but cannot be opened, listed or inspected.
+    /// An input that exists but cannot be opened, listed or inspected.
     #[error(
         "{}: cannot be opened: {source}\nhint: {}",
         shown(name),
@@ -65,7 +65,7 @@ pub enum InputError {
     },
     /// A file named on the command line whose extension is unknown.
     #[error(
-        "{}: its extension does not tell what it holds\n\
+        "{}: its extension does not say what it holds\n\
          hint: add `--input-format text|lines|jsonl|parquet`, or take it for text with `--ext` or `--all-text`",
         shown(name)
     )]
@@ -73,7 +73,7 @@ pub enum InputError {
         /// The file.
         name: String,
     },
-    /// A file named on the command line that is of a kind which is not read, or not under this name.
+    /// A file named on the command line whose kind is not read, or not under this name.
     #[error("{}: this is {what}\nhint: {hint}", shown(name))]
     Foreign {
         /// The file.
@@ -86,32 +86,32 @@ pub enum InputError {
     /// A directory without any file of a known extension.
     #[error(
         "{}: no input in this directory ({passed_over} files of other extensions){}\n\
-         hint: {}.txt .text .md .jsonl .ndjson are read, plain or with .gz .zst .zstd, and .parquet; `--ext rs,py` adds extensions of text, `--all-text` \
-         takes all text, `--input-format jsonl` takes .json, `--hidden` and `--no-ignore` take what is left out",
+         hint: {}.txt .text .md .jsonl .ndjson .warc .wet are read, plain or with .gz .zst .zstd .xz .bz2, and .parquet; `--ext rs,py` adds extensions of text, `--all-text` \
+         takes all text, `--input-format jsonl` takes .json, `--hidden` and `--no-ignore` take hidden and ignored files",
         shown(name),
-        if *left_out > 0 { format!(", {left_out} hidden or ignored left out") } else { String::new() },
+        if *excluded > 0 { format!(", not counting {excluded} hidden or ignored") } else { String::new() },
         data.as_ref().map_or_else(String::new, |data| format!("{}; ", shown(data)))
     )]
     EmptyDirectory {
         /// The directory.
         name: String,
-        /// Files below it with other extensions.
+        /// Number of files below it with other extensions.
         passed_over: usize,
-        /// Entries that were skipped: hidden, or named by an ignore file.
-        left_out: usize,
-        /// The first of the other files that looks like data, with what it is and its remedy.
+        /// Number of skipped entries: hidden, or named by an ignore file.
+        excluded: usize,
+        /// The first of the other files that looks like data, with its kind and remedy.
         data: Option<String>,
     },
     /// A pattern that matches no file.
     #[error(
         "{}: no file matches this pattern{}\nhint: `*` does not cross directories, `**` does; `--hidden` takes what is hidden",
         shown(pattern),
-        if *hidden > 0 { format!(", {hidden} hidden left out") } else { String::new() }
+        if *hidden > 0 { format!(", not counting {hidden} hidden") } else { String::new() }
     )]
     NoMatch {
         /// The argument.
         pattern: String,
-        /// Files and folders that match, but for a hidden name.
+        /// Number of files and folders that match except for a hidden name.
         hidden: usize,
     },
     /// A pattern that cannot be parsed.
@@ -122,7 +122,7 @@ pub enum InputError {
     BadPattern {
         /// The argument.
         pattern: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// `-` was given more than once.
@@ -137,7 +137,7 @@ pub enum InputError {
     Read {
         /// The file.
         name: String,
-        /// Bytes read before, as stored (compressed, if the file is).
+        /// Number of bytes read before, as stored (compressed, if the file is).
         offset: u64,
         /// The system's error.
         source: io::Error,
@@ -150,23 +150,35 @@ pub enum InputError {
         /// Number of compressed bytes consumed when the damage was noticed. It is exact at a cut or between two parts. Within zstd
         /// data it names the block; within gzip data it may be as late as the checksum that ends the member.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         reason: String,
         /// The remedy.
         hint: &'static str,
     },
-    /// A file that was [taken for text](super::InputOptions::others_are_text) and is none.
+    /// A binary file that was [taken for text](super::InputOptions::others_are_text).
     #[error("{}: is binary (it has a zero byte)\nhint: only text has tokens", shown(name))]
     Binary {
         /// The file.
         name: String,
     },
-    /// A Parquet file that is damaged, or whose columns are not those that are wanted.
+    /// Bytes that are no record of the file's format.
+    #[error("{}:{line}: {}\nhint: {hint}", shown(name), shown(reason))]
+    Record {
+        /// The file.
+        name: String,
+        /// The line of the first such byte.
+        line: u64,
+        /// The fault.
+        reason: String,
+        /// The remedy.
+        hint: &'static str,
+    },
+    /// A Parquet file that is damaged, or lacks the wanted columns.
     #[error("{}: {}\nhint: {hint}", shown(name), shown(reason))]
     Columns {
         /// The file.
         name: String,
-        /// What is wrong, with the row group and the column if it is there.
+        /// The fault, with the row group and the column if known.
         reason: String,
         /// The remedy.
         hint: &'static str,
@@ -187,7 +199,7 @@ pub enum InputError {
         name: String,
         /// Line of its first byte, 1-based.
         line: u64,
-        /// Number of its bytes read so far.
+        /// Number of bytes of the record read so far.
         bytes: usize,
     },
     /// No memory for the first bytes of a batch.
@@ -201,7 +213,7 @@ pub enum InputError {
     Stopped,
 }
 
-/// What must be corrected after an [`InputError`]; callers choose an exit code by it.
+/// The cause that must be corrected after an [`InputError`]; callers derive an exit code from it.
 ///
 /// ```
 /// use windrow_tokenizers::input::{ErrorClass, InputOptions, resolve};
@@ -211,7 +223,7 @@ pub enum InputError {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The arguments: one names something that does not exist or is unknown.
+    /// The arguments: one names a missing or unknown input.
     Usage,
     /// The contents of a file.
     Data,
@@ -226,13 +238,13 @@ impl InputError {
         Self::Unreadable { name: path.display().to_string(), source }
     }
 
-    /// Reading failed behind so many bytes.
+    /// The error of a read that failed after `offset` bytes.
     pub(super) fn read(name: &str, offset: u64, source: io::Error) -> Self {
         let name = name.to_owned();
         if is_change(&source) { Self::Changed { name } } else { Self::Read { name, offset, source } }
     }
 
-    /// What must be corrected.
+    /// The cause that must be corrected.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Batch, Compression, ErrorClass, Format, InputFile, Reader};
@@ -252,7 +264,9 @@ impl InputError {
             | Self::NoMatch { .. }
             | Self::BadPattern { .. }
             | Self::StdinTwice => ErrorClass::Usage,
-            Self::Compressed { .. } | Self::Binary { .. } | Self::Columns { .. } => ErrorClass::Data,
+            Self::Compressed { .. } | Self::Binary { .. } | Self::Columns { .. } | Self::Record { .. } => {
+                ErrorClass::Data
+            }
             Self::Unreadable { .. }
             | Self::Read { .. }
             | Self::Changed { .. }

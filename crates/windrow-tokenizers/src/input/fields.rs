@@ -1,6 +1,6 @@
-//! Where the text of a document is.
+//! The fields that hold the text of a document.
 
-/// The fields of a JSON line, or the columns of a Parquet file, that matter.
+/// The relevant fields of a JSON line, or columns of a Parquet file.
 ///
 /// ```
 /// use windrow_tokenizers::document::text_in;
@@ -12,18 +12,20 @@
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fields {
-    /// The fields with the text, one or more. The text of a document is theirs, in this order.
+    /// The fields with the text, one or more. The text of a document joins them in this order.
     pub text: Vec<String>,
-    /// What stands between the texts of two fields.
+    /// Separator of the texts of two fields.
     pub join: String,
     /// The fields whose values are carried to the output.
     pub keep: Vec<String>,
+    /// True if a row of Parquet is a conversation: a JSON object of the first column and of the columns named `tools` and `documents`.
+    pub conversations: bool,
 }
 
 impl Fields {
-    /// One field.
+    /// Fields with a single text field.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: vec![text.into()], join: String::new(), keep: Vec::new() }
+        Self { text: vec![text.into()], join: String::new(), keep: Vec::new(), conversations: false }
     }
 }
 

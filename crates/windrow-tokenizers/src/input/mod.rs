@@ -1,8 +1,8 @@
 //! The input side of `windrow encode`: arguments become files, and files become batches of raw records.
 //!
 //! [`resolve`] turns command line arguments into [`InputFile`]s. A [`Reader`] reads, decompresses and cuts them into [`Batch`]es of
-//! whole [`Record`]s, in order. [`crate::document::text_of`] later decides, in parallel, what a record's text is, and whether it is a
-//! document at all.
+//! whole [`Record`]s, in order. [`crate::document::text_of`] later extracts, in parallel, the text of each record, and reports records that
+//! are not documents.
 //!
 //! Guarantees about the bytes of a file:
 //!
@@ -11,11 +11,12 @@
 //!   the file adds none (`"a\nb"` and `"a\nb\n"` are two records each; an empty file has none).
 //! - [`Format::Jsonl`]: every line is a record, except those that contain only JSON whitespace.
 //! - [`Format::Parquet`]: every row is a record, in the order of the file. A row with a null where its text should be is a bad document.
+//! - [`Format::Warc`]: every record of the type `conversion` is a record, as long as its `Content-Length` says.
 //! - One UTF-8 byte order mark at the start of a file is dropped. NUL bytes are kept.
-//! - A record is not split, whatever its size, unless the reader [splits texts](Reader::split_texts) or [JSON lines](Reader::split_json_lines),
-//!   and does not depend on how the file was read, cut or compressed.
-//! - Gzip files may have several members and zstd files several frames. Each must be complete and match its checksum, and nothing may
-//!   follow the last. Anything else is an [`InputError`], never a shorter document.
+//! - A record is not split, whatever its size, unless the reader [splits texts](Reader::split_texts) or
+//!   [JSON lines](Reader::split_json_lines), and does not depend on how the file was read, cut or compressed.
+//! - Gzip files may have several members, zstd files several frames, and xz and bzip2 files several streams. Each must be complete and
+//!   match its checksum, and nothing may follow the last. Anything else is an [`InputError`], never a shorter document.
 //!
 //! Files are read, not mapped: a file that shrinks during the run gives an error message, not a signal.
 
@@ -25,12 +26,16 @@ mod columns;
 mod digest;
 mod error;
 mod fields;
+mod frame;
+mod packed;
 #[cfg(feature = "parquet")]
 mod pages;
 mod position;
 mod reader;
 mod report;
 mod resolve;
+#[cfg(feature = "parquet")]
+mod rows;
 #[cfg(feature = "parquet")]
 mod source;
 #[cfg_attr(not(feature = "object-store"), path = "no_store.rs")]
@@ -43,6 +48,7 @@ mod url;
 #[cfg(feature = "parquet")]
 mod values;
 mod walk;
+mod warc;
 
 use std::fmt;
 use std::fs;
@@ -51,6 +57,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::compression::Compression;
 pub use batch::{Batch, Record, Stopped};
 pub use error::{ErrorClass, InputError};
 pub use fields::Fields;
@@ -62,7 +69,7 @@ pub(crate) use store::Object;
 #[cfg(feature = "parquet")]
 pub(crate) use thrift::ParquetFile;
 pub(crate) use tolerance::{IsRecord, Tolerance};
-pub use walk::{WalkOptions, Walked, is_hidden, walk};
+pub use walk::{WalkOptions, WalkedTree, walk};
 
 /// The meaning of the (decompressed) bytes of a file.
 ///
@@ -79,6 +86,8 @@ pub use walk::{WalkOptions, Walked, is_hidden, walk};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Format {
     /// The whole file is one document.
     Text,
@@ -88,29 +97,8 @@ pub enum Format {
     Jsonl,
     /// Every row is a document, in one or several columns of text. (Needs the feature `parquet`.)
     Parquet,
-}
-
-/// How the bytes of a file are compressed.
-///
-/// ```
-/// use windrow_tokenizers::input::{Compression, InputOptions, resolve};
-///
-/// let directory = tempfile::tempdir()?;
-/// let path = directory.path().join("corpus.jsonl.zst");
-/// std::fs::write(&path, "")?;
-/// let resolved = resolve(&[path.display().to_string()], &InputOptions::default())?;
-/// assert_eq!(resolved.files[0].compression(), Some(Compression::Zstd));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Compression {
-    /// Not compressed.
-    None,
-    /// Gzip (RFC 1952), one or more members.
-    Gzip,
-    /// Zstandard (RFC 8878), one or more frames.
-    Zstd,
+    /// Every text that a web archive extracted from a page is a document: its records of the type `conversion`, as in WET files.
+    Warc,
 }
 
 /// One file (or stream) to read.
@@ -132,14 +120,14 @@ pub enum Compression {
 pub struct InputFile {
     name: String,
     format: Format,
-    /// `None`: detected from the first bytes.
+    /// Compression; `None` if the first bytes decide.
     compression: Option<Compression>,
     bytes: Option<u64>,
-    /// True if an argument names it.
+    /// True if an argument names the file.
     is_named: bool,
-    /// True if it is taken for text because nothing tells what it is.
+    /// True if the file is treated as text because its kind is unknown.
     is_guessed: bool,
-    /// True if it is read as it lies, with its byte order mark.
+    /// True if the file is read as stored, with its byte order mark.
     is_raw: bool,
     origin: Origin,
 }
@@ -152,7 +140,7 @@ enum Origin {
 }
 
 impl InputFile {
-    /// The file at `path`, opened when its turn comes.
+    /// The file at `path`, opened only when the reader reaches it.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Compression, Format, InputFile};
@@ -192,7 +180,7 @@ impl InputFile {
         Self::new("-".into(), format, None, Origin::Stdin)
     }
 
-    /// Any stream of bytes; messages refer to it by `name`. Without a `compression` it is detected from the first bytes.
+    /// Any stream of bytes; messages refer to it by `name`. Without a `compression`, the first bytes decide.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
@@ -217,8 +205,8 @@ impl InputFile {
         Self { name, format, compression, bytes: None, is_named: true, is_guessed: false, is_raw: false, origin }
     }
 
-    /// The name used in messages and manifests: the path as given or found, the URL without its query, `-` for stdin. It does not preserve bytes that are not
-    /// UTF-8; use [`path`](Self::path) to compare files.
+    /// The name used in messages and manifests: the path as given or found, the URL without its query, `-` for stdin. It does not preserve
+    /// bytes that are not UTF-8; use [`path`](Self::path) to compare files.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Format, InputFile};
@@ -230,7 +218,7 @@ impl InputFile {
         &self.name
     }
 
-    /// The path to compare with other files: the path that is opened; for stdin a name of its source, if the system has one.
+    /// The path to compare with other files: the path that is opened; for stdin, a name of its source, if the system has one.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Compression, Format, InputFile};
@@ -247,7 +235,7 @@ impl InputFile {
         }
     }
 
-    /// True if an argument or a pattern names it; otherwise it was found in a directory.
+    /// True if an argument or a pattern names the file; false if a directory listing found it.
     ///
     /// ```
     /// use windrow_tokenizers::input::{InputOptions, resolve};
@@ -265,7 +253,7 @@ impl InputFile {
         self.is_named
     }
 
-    /// The object of a store that it is, if it is one.
+    /// The store object that the file is, if it is one.
     pub(crate) fn object(&self) -> Option<&Object> {
         match &self.origin {
             Origin::Object(object) => Some(object),
@@ -273,7 +261,7 @@ impl InputFile {
         }
     }
 
-    /// Memory in bytes that reading it takes beside its batches: of an object of a store, the parts that are requested ahead.
+    /// Memory in bytes that reading the file takes in addition to its batches: for a store object, the parts that are requested ahead.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Compression, Format, InputFile};
@@ -306,7 +294,7 @@ impl InputFile {
         self.format
     }
 
-    /// Its compression; `None` if it is detected from the first bytes.
+    /// Compression of the file; `None` if the first bytes decide.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Compression, Format, InputFile};
@@ -319,7 +307,7 @@ impl InputFile {
         self.compression
     }
 
-    /// Its size on disk in bytes when it was resolved, if it is a regular file or an object of a store. An estimate for progress bars.
+    /// Size on disk in bytes at the time of resolution, for a regular file or a store object. An estimate for progress bars.
     ///
     /// ```
     /// use windrow_tokenizers::input::{InputOptions, resolve};
@@ -335,7 +323,7 @@ impl InputFile {
         self.bytes
     }
 
-    /// Its size as stored in bytes, if it is a regular file that is opened by its path, or an object of a store.
+    /// Size as stored in bytes, for a regular file that is opened by its path, or a store object.
     pub(crate) fn size(&self) -> Option<u64> {
         let of_path = || match &self.origin {
             Origin::Path(path) => fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len()),

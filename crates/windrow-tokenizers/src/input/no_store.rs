@@ -1,4 +1,4 @@
-//! Stands in for object stores where they are left out.
+//! Placeholders for object stores, in a build without them.
 
 use std::convert::Infallible;
 use std::io::{self, Read};
@@ -6,23 +6,23 @@ use std::io::{self, Read};
 use super::InputError;
 use super::url::Url;
 
-/// None can be opened.
+/// The stores of a run. None can be opened.
 pub(super) struct Stores;
 
-/// There is none.
+/// The result of a URL. No value exists without the feature `object-store`.
 #[expect(dead_code, reason = "nothing is found")]
 pub(super) enum Found {
     Object(Object),
     Folder(Vec<Object>),
 }
 
-/// There is none.
+/// A store object, its blocks, and a reader of it. No value exists without the feature `object-store`.
 #[derive(Clone, Debug)]
 pub(crate) struct Object(Infallible);
 
-/// There is none.
-#[derive(Debug)]
-pub(super) struct ObjectReader(Infallible);
+pub(super) type ObjectReader = Object;
+#[cfg(feature = "parquet")]
+pub(super) type ObjectBlocks = Object;
 
 pub(super) const READ_BYTES: usize = 0;
 #[cfg(feature = "parquet")]
@@ -41,6 +41,10 @@ impl Stores {
 }
 
 impl Object {
+    pub(super) fn new(object: Self) -> Self {
+        object
+    }
+
     pub(crate) fn name(&self) -> String {
         match self.0 {}
     }
@@ -60,74 +64,33 @@ impl Object {
     pub(super) fn first(&self, _: u64) -> io::Result<Vec<u8>> {
         match self.0 {}
     }
-}
-
-impl ObjectReader {
-    pub(super) fn new(object: Object) -> Self {
-        match object.0 {}
-    }
-
-    pub(super) fn size(&self) -> u64 {
-        match self.0 {}
-    }
 
     pub(super) fn seek(&mut self, _: u64) {
         match self.0 {}
     }
 }
 
-impl Read for ObjectReader {
-    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+#[cfg(feature = "parquet")]
+impl Object {
+    pub(super) fn take_failure(&self) -> Option<(u64, io::Error)> {
+        match self.0 {}
+    }
+
+    pub(super) fn rest_of_block(&self, _: u64, _: bool) -> io::Result<bytes::Bytes> {
+        match self.0 {}
+    }
+
+    pub(super) fn bytes(&self, _: u64, _: usize) -> io::Result<bytes::Bytes> {
+        match self.0 {}
+    }
+
+    pub(super) fn read_from(&self, _: u64) -> Self {
         match self.0 {}
     }
 }
 
-#[cfg(feature = "parquet")]
-pub(super) use blocks::{BlocksRead, ObjectBlocks};
-
-#[cfg(feature = "parquet")]
-mod blocks {
-    use bytes::Bytes;
-
-    use super::{Infallible, Object, Read, io};
-
-    /// There is none.
-    #[derive(Clone, Debug)]
-    pub(in crate::input) struct ObjectBlocks(Infallible);
-
-    /// There is none.
-    #[derive(Debug)]
-    pub(in crate::input) struct BlocksRead(Infallible);
-
-    impl ObjectBlocks {
-        pub(in crate::input) fn new(object: Object) -> Self {
-            match object.0 {}
-        }
-
-        pub(in crate::input) fn size(&self) -> u64 {
-            match self.0 {}
-        }
-
-        pub(in crate::input) fn take_failure(&self) -> Option<(u64, io::Error)> {
-            match self.0 {}
-        }
-
-        pub(in crate::input) fn rest_of_block(&self, _: u64, _: bool) -> io::Result<Bytes> {
-            match self.0 {}
-        }
-
-        pub(in crate::input) fn bytes(&self, _: u64, _: usize) -> io::Result<Bytes> {
-            match self.0 {}
-        }
-
-        pub(in crate::input) fn read_from(&self, _: u64) -> BlocksRead {
-            match self.0 {}
-        }
-    }
-
-    impl Read for BlocksRead {
-        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            match self.0 {}
-        }
+impl Read for Object {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        match self.0 {}
     }
 }

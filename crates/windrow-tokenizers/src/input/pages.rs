@@ -1,28 +1,33 @@
-//! Pages of Parquet whose decoders take no more memory than the page can be worth.
+//! Pages of Parquet whose decoders take no more memory than the page can justify.
 //!
-//! Some decoders take memory for as many values as a page claims to have before they read one of them. Memory that there is not ends the
-//! process. So claims that the bytes of a page cannot keep are errors of the file.
+//! Some decoders reserve memory for the claimed number of values of a page before they read one of them. A failed allocation ends the
+//! process. So claims that the bytes of a page cannot satisfy are errors of the file. (apache/arrow 49955 is the same fault in C++, and
+//! apache/arrow-rs 9742 collects what a corrupt file does to the Rust reader.)
 
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::ParquetError;
 
-/// Values that a page may claim whatever its size is: empty strings take next to no bytes.
+/// Number of values that a page of any size may claim: empty strings take next to no bytes.
 const FREE: usize = 1 << 24;
 
-/// Values that a byte of a page may claim beyond that. Writers make blocks of 128 values, the smallest of which have 5 bytes.
+/// Additional values that a page may claim per byte. Writers make blocks of 128 values, the smallest of which have 5 bytes.
 const PER_BYTE: usize = 1 << 10;
 
-/// The pages of a column without repeated values.
+/// Number of values that a page of repeated values of any size may claim. Beyond it, each byte may claim [`PER_BYTE`]: lists of different
+/// lengths have levels of one bit per value.
+const FREE_REPEATED: usize = 1 << 16;
+
+/// The pages of a column.
 pub(super) struct Plausible {
     pages: Box<dyn PageReader>,
-    /// The definition level of a value.
-    level: i16,
+    /// The largest levels of repetition and of definition.
+    levels: [i16; 2],
 }
 
 impl Plausible {
-    pub(super) fn new(pages: Box<dyn PageReader>, level: i16) -> Self {
-        Self { pages, level }
+    pub(super) fn new(pages: Box<dyn PageReader>, levels: [i16; 2]) -> Self {
+        Self { pages, levels }
     }
 }
 
@@ -38,7 +43,7 @@ impl PageReader for Plausible {
     fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
         let page = self.pages.get_next_page()?;
         if let Some(page) = &page {
-            check(page, self.level)?;
+            check(page, self.levels)?;
         }
         Ok(page)
     }
@@ -56,14 +61,19 @@ impl PageReader for Plausible {
     }
 }
 
-fn check(page: &Page, level: i16) -> Result<(), ParquetError> {
+fn check(page: &Page, levels: [i16; 2]) -> Result<(), ParquetError> {
+    let claimed = page.num_values();
+    let most = FREE_REPEATED.max(page.buffer().len().saturating_mul(PER_BYTE));
+    if levels[0] > 0 && page.is_data_page() && claimed as usize > most {
+        return Err(implausible(u64::from(claimed)));
+    }
     let (bytes, count, encoding) = match page {
         Page::DictionaryPage { buf, num_values, .. } => {
-            // Each value has a byte or more.
+            // Each value takes at least a byte.
             return if *num_values as usize <= buf.len() { Ok(()) } else { Err(implausible(u64::from(*num_values))) };
         }
-        Page::DataPage { buf, num_values, encoding, def_level_encoding, .. } => {
-            let levels = levels_of(buf, *num_values, *def_level_encoding, level);
+        Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. } => {
+            let levels = levels_of(buf, *num_values, [*rep_level_encoding, *def_level_encoding], levels);
             (levels.and_then(|levels| buf.get(levels..)), *num_values, *encoding)
         }
         Page::DataPageV2 { buf, num_values, encoding, def_levels_byte_len, rep_levels_byte_len, .. } => {
@@ -71,7 +81,7 @@ fn check(page: &Page, level: i16) -> Result<(), ParquetError> {
             (buf.get(levels..), *num_values, *encoding)
         }
     };
-    // What is too short is refused by the decoder.
+    // The decoder refuses data that is too short.
     let Some(bytes) = bytes else { return Ok(()) };
     match encoding {
         Encoding::DELTA_LENGTH_BYTE_ARRAY => deltas(bytes, count).map(drop),
@@ -87,16 +97,20 @@ fn implausible(count: u64) -> ParquetError {
     ParquetError::General(format!("a page claims to have {count} values, which its bytes cannot hold"))
 }
 
-/// The bytes of the definition levels at the beginning of a page.
-fn levels_of(buf: &[u8], count: u32, encoding: Encoding, level: i16) -> Option<usize> {
-    match encoding {
-        _ if level == 0 => Some(0),
-        Encoding::RLE => Some(4 + u32::from_le_bytes(*buf.first_chunk()?) as usize),
-        _ => Some((count as usize * (level.ilog2() as usize + 1)).div_ceil(8)),
-    }
+/// The bytes of the levels at the start of a page: of repetition, then of definition.
+fn levels_of(buf: &[u8], count: u32, encodings: [Encoding; 2], levels: [i16; 2]) -> Option<usize> {
+    encodings.into_iter().zip(levels).try_fold(0, |at, (encoding, level)| {
+        Some(
+            at + match encoding {
+                _ if level == 0 => 0,
+                Encoding::RLE => 4 + u32::from_le_bytes(*buf.get(at..)?.first_chunk()?) as usize,
+                _ => (count as usize * (level.ilog2() as usize + 1)).div_ceil(8),
+            },
+        )
+    })
 }
 
-/// Checks the number of values of a section of `DELTA_BINARY_PACKED`. Returns where it ends, if it is all there.
+/// Checks the number of values of a section of `DELTA_BINARY_PACKED`. Returns the end of the section, if it is complete.
 fn deltas(bytes: &[u8], count: u32) -> Result<Option<usize>, ParquetError> {
     let mut at = 0;
     let mut number = || {
@@ -124,7 +138,7 @@ fn deltas(bytes: &[u8], count: u32) -> Result<Option<usize>, ParquetError> {
     // The first value is in the header.
     let mut left = values.saturating_sub(1);
     while left > 0 && per_part > 0 {
-        // The smallest delta, and the width of each part's values. Parts without values are not there.
+        // The smallest delta, and the width of each part's values. Parts without values are absent.
         while bytes.get(at).is_some_and(|byte| *byte >= 0x80) {
             at += 1;
         }
@@ -159,7 +173,7 @@ mod tests {
         bytes
     }
 
-    /// A section that claims so many values, in blocks of 128 with four parts. The values of the first part of a block have a byte each.
+    /// A section that claims `claimed` values, in blocks of 128 with four parts. The values of the first part of a block have a byte each.
     fn section(claimed: u64, blocks: usize) -> Vec<u8> {
         let mut bytes = [varint(128), varint(4), varint(claimed), varint(0)].concat();
         for _ in 0..blocks {
@@ -202,14 +216,14 @@ mod tests {
 
     #[test]
     fn claims_that_the_bytes_cannot_hold_are_errors() {
-        let refused = |page: &Page, level: i16| check(page, level).is_err();
+        let refused = |page: &Page, level: i16| check(page, [0, level]).is_err();
         let lengths = |claimed: u64, count| data_page(Encoding::DELTA_LENGTH_BYTE_ARRAY, section(claimed, 1), count);
         assert!(!refused(&lengths(100, 100), 0));
         assert!(refused(&lengths(101, 100), 0));
         assert!(!refused(&lengths(FREE as u64, u32::MAX), 0));
         assert!(refused(&lengths(FREE as u64 + 1, u32::MAX), 0));
         assert!(refused(&lengths(u64::MAX, u32::MAX), 0));
-        // The second section of prefixes and suffixes, behind levels.
+        // The second section of prefixes and suffixes, after levels.
         let both = |claimed: u64| [vec![2, 0, 0, 0, 6, 1], section(3, 1), section(claimed, 1)].concat();
         assert!(!refused(&data_page(Encoding::DELTA_BYTE_ARRAY, both(3), 3), 1));
         assert!(refused(&data_page(Encoding::DELTA_BYTE_ARRAY, both(4), 3), 1));
@@ -226,6 +240,13 @@ mod tests {
         };
         assert!(refused(&second, 1));
         assert!(!refused(&data_page(Encoding::PLAIN, vec![0; 4], u32::MAX), 0));
+        // Repeated values: levels of two kinds, and a list that no page can hold.
+        let repeated = |page: &Page| check(page, [1, 1]).is_err();
+        let levels = |claimed: u64| [vec![2, 0, 0, 0, 6, 1, 2, 0, 0, 0, 6, 1], section(claimed, 1)].concat();
+        assert!(!repeated(&data_page(Encoding::DELTA_LENGTH_BYTE_ARRAY, levels(3), 3)));
+        assert!(repeated(&data_page(Encoding::DELTA_LENGTH_BYTE_ARRAY, levels(4), 3)));
+        assert!(!repeated(&data_page(Encoding::PLAIN, vec![0; 4], FREE_REPEATED as u32)));
+        assert!(repeated(&data_page(Encoding::PLAIN, vec![0; 4], FREE_REPEATED as u32 + 1)));
         let dictionary = |bytes: usize, num_values| Page::DictionaryPage {
             buf: vec![0; bytes].into(),
             num_values,

@@ -7,36 +7,37 @@
 //!                           ^start    ^end (filled)   ^window (granted by the caller)
 //! ```
 //!
-//! When the window is full, `start..end` is the beginning of a record that did not fit. It is *unread*: the file keeps it and delivers
+//! When the window is full, `start..end` is the beginning of a record that did not fit. This part is *unread*: the file keeps it and delivers
 //! it again first. The window grows only if the batch has no record yet. Each byte is searched for newlines once, so a long record
 //! costs no more per byte than a short one.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::vec;
 
 use memchr::{memchr, memchr_iter};
 
-use super::batch::{Advance, Batch, Filling, Record, Stopped};
-use super::columns::ColumnFile;
+use super::batch::{Advance, Batch, Filling, OpenFile, Record, Spare, Stopped};
+use super::frame::{Framer, Piece, Unframed, framer, is_blank};
 use super::position::{Continuation, LastRecord, Origin};
 use super::report::FileReport;
 use super::stream::{BUFFER, Stream};
 use super::tolerance::Tolerance;
-use super::{Fields, Format, InputError, InputFile};
+use super::{Fields, Format, InputError, InputFile, columns};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A file with a zero byte among its first bytes is binary, as for git.
+/// A file with a zero byte among its first bytes is binary. git has the same rule.
 const SNIFFED: usize = 8000;
 
-/// A longer first line of JSON lines is taken for one.
+/// A first line of JSON lines that is longer than this counts as a record.
 const FIRST_LINE: usize = 1 << 20;
 
 /// Reads files one after the other and cuts them into batches of records.
 ///
-/// Beside the batches it holds no more than the bytes of one batch (but up to 256 KiB for smaller batches), a buffer of 256 KiB,
-/// and the memory of a decompressor. Gzip takes about 64 KiB; zstd takes up to 128 MiB, according to the window that its file
-/// requests.
+/// In addition to the batches it holds at most the bytes of one batch (but up to 256 KiB for smaller batches), a buffer of 256 KiB,
+/// and the memory of a decompressor. Gzip takes about 64 KiB and bzip2 4 MiB; zstd and xz take up to 128 MiB, according to the window
+/// that their file requests.
 ///
 /// ```
 /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
@@ -52,27 +53,27 @@ const FIRST_LINE: usize = 1 << 20;
 pub struct Reader {
     waiting: vec::IntoIter<InputFile>,
     opened: u32,
-    current: Option<Current>,
+    current: Option<Box<dyn OpenFile>>,
     batch_bytes: usize,
     splits: Splits,
     fields: Fields,
     spare: Spare,
     reports: Vec<FileReport>,
-    /// Stored bytes of the finished files, and of all files when the last batch was delivered.
+    /// Stored bytes of the finished files, and of all files at the delivery of the last batch.
     stored: u64,
     stored_before: u64,
     failed: bool,
-    /// The error after the last complete record of the batch delivered last.
+    /// The error after the last complete record of the last batch.
     broken: Option<InputError>,
-    /// The record behind which the next file continues.
+    /// The record after which the next file continues.
     after: Option<LastRecord>,
-    /// Whether positions tell which part of a file need not be read again.
+    /// True if positions include a prefix of the file that need not be read again.
     is_resumable: bool,
     /// If set, a file that cannot be read does not end the run.
     tolerance: Option<Arc<Tolerance>>,
 }
 
-/// Which records are delivered in parts if they are larger than a batch.
+/// The formats whose records are delivered in parts if they are larger than a batch.
 #[derive(Clone, Copy, Default)]
 struct Splits {
     texts: bool,
@@ -84,16 +85,9 @@ impl Splits {
         match format {
             Format::Text | Format::Lines => self.texts,
             Format::Jsonl => self.json_lines,
-            Format::Parquet => false,
+            Format::Parquet | Format::Warc => false,
         }
     }
-}
-
-/// Buffers that are reused for the next file.
-#[derive(Default)]
-struct Spare {
-    buffer: Vec<u8>,
-    unread: Vec<u8>,
 }
 
 impl Reader {
@@ -119,24 +113,24 @@ impl Reader {
         }
     }
 
-    /// Goes on with the next file when one cannot be read, and reports it there.
+    /// Continues with the next file after a file that cannot be read, and reports it to `tolerance`.
     pub(crate) fn tolerant(mut self, tolerance: Arc<Tolerance>) -> Self {
         self.tolerance = Some(tolerance);
         self
     }
 
-    /// Has the [positions](Batch::position_behind) of batches tell which part of a file need not be read again.
+    /// Makes the [positions](Batch::position_after) of batches include the part of a file that need not be read again.
     pub(crate) fn resumable(mut self) -> Self {
         self.is_resumable = true;
         self
     }
 
-    /// Counts the files from this number on. Nothing may have been read before.
+    /// Numbers the files from this index on. Requires that nothing was read before.
     pub(crate) fn begin_at(&mut self, file: u32) {
         self.opened = file;
     }
 
-    /// Continues where another reader was, with the files from this place on. Nothing may have been read before.
+    /// Continues at another reader's position, with the files from there on. Requires that nothing was read before.
     pub(crate) fn continue_at(&mut self, continuation: Continuation) {
         let Continuation { position, reports } = continuation;
         self.begin_at(position.file);
@@ -166,7 +160,7 @@ impl Reader {
         self
     }
 
-    /// Delivers [JSON lines](Format::Jsonl) in parts too. A part of a line is no JSON.
+    /// Delivers [JSON lines](Format::Jsonl) in parts too. A part of a line is not JSON.
     pub fn split_json_lines(mut self) -> Self {
         self.splits.json_lines = true;
         self
@@ -182,10 +176,10 @@ impl Reader {
     ///
     /// `hold` is called with the number of additional bytes before the batch takes them. It may wait until they are available, or end
     /// the run. Their sum is [`Batch::held`], which the caller releases with the batch. Bytes granted to a call that returns no batch
-    /// are free again. `hold` is called with 0 before each read, so that a run ends soon even while nothing grows.
+    /// are free again. `hold` is called with 0 before each read, so that a run ends soon even while no batch grows.
     ///
     /// # Errors
-    /// Any but those of [`ErrorClass::Usage`](super::ErrorClass::Usage). Afterwards the reader is unusable and returns
+    /// Any error except [`ErrorClass::Usage`](super::ErrorClass::Usage). Afterwards the reader is unusable and returns
     /// [`InputError::Stopped`].
     pub fn next_batch(
         &mut self,
@@ -207,9 +201,9 @@ impl Reader {
         Ok(Some(batch))
     }
 
-    /// Bytes as stored that were read so far, of all files together.
+    /// Bytes read so far from all files together, as stored.
     pub fn stored(&self) -> u64 {
-        self.stored + self.current.as_ref().map_or(0, Current::stored)
+        self.stored + self.current.as_ref().map_or(0, |file| file.stored())
     }
 
     /// The files that were read to their end, in order; all of them once [`next_batch`](Self::next_batch) has returned `None`.
@@ -228,7 +222,7 @@ impl Reader {
             Some(file) => file.origin(),
             None => Origin { file: self.opened, ..Origin::default() },
         };
-        // The records of a file that is continued do not begin with the first one.
+        // The first batch of a continued file does not begin with the file's first record.
         if let Some(last) = &self.after {
             (filling.batch.origin.records, filling.batch.origin.prefix) = (last.number, last.prefix.clone());
         }
@@ -254,7 +248,7 @@ impl Reader {
         Ok(filling.batch)
     }
 
-    /// Leaves the rest of the current file, with what is unread of it.
+    /// Skips the rest of the current file, with its unread bytes.
     fn drop_current(&mut self, filling: &mut Filling<'_>) {
         self.stored += self.current.take().map_or(0, |file| file.size());
         filling.end = filling.start;
@@ -271,13 +265,15 @@ impl Reader {
             let index = self.opened;
             self.opened += 1;
             let mut file = if file.format == Format::Parquet {
-                Current::Columns(Box::new(ColumnFile::open(file, index, &self.fields)?))
+                columns::open(file, index, &self.fields)?
             } else {
-                let mut file = OpenFile::open(file, index, self.splits, &mut self.spare, self.tolerance.clone())?;
-                if self.is_resumable && file.format != Format::Text {
+                let frame = framer(file.format, &self.fields);
+                let (splits, tolerance) = (self.splits, self.tolerance.clone());
+                let mut file = StreamFile::open(file, index, frame, splits, &mut self.spare, tolerance)?;
+                if self.is_resumable && file.frame.restarts() && !file.frame.is_whole() {
                     file.stream.keep_prefixes();
                 }
-                Current::Stream(Box::new(file))
+                Box::new(file)
             };
             if let Some(last) = self.after.take() {
                 file.pass(last, filling)?;
@@ -297,89 +293,38 @@ impl Reader {
     }
 }
 
-/// The file that is being read.
-enum Current {
-    Stream(Box<OpenFile>),
-    Columns(Box<ColumnFile>),
-}
-
-impl Current {
-    fn stored(&self) -> u64 {
-        match self {
-            Self::Stream(file) => file.stream.stored(),
-            Self::Columns(file) => file.stored(),
-        }
-    }
-
-    /// Bytes as stored, also those that were not read, if their number is known.
-    fn size(&self) -> u64 {
-        match self {
-            Self::Stream(file) => file.stream.size(),
-            Self::Columns(file) => file.stored(),
-        }
-    }
-
-    /// What the next batch has to know about the file.
-    fn origin(&mut self) -> Origin {
-        match self {
-            Self::Stream(file) => file.origin(),
-            Self::Columns(file) => file.origin(),
-        }
-    }
-
-    /// Passes over everything up to the end of a record.
-    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
-        match self {
-            Self::Stream(file) => file.pass(last, filling),
-            Self::Columns(file) => file.pass(&last, filling),
-        }
-    }
-
-    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
-        match self {
-            Self::Stream(file) => file.advance(filling),
-            Self::Columns(file) => file.advance(filling),
-        }
-    }
-
-    fn close(self, spare: &mut Spare) -> Result<FileReport, InputError> {
-        match self {
-            Self::Stream(file) => file.close(spare),
-            Self::Columns(file) => file.close(),
-        }
-    }
-}
-
 /// A file that is read from front to back.
-struct OpenFile {
+struct StreamFile {
     index: u32,
     format: Format,
+    frame: Box<dyn Framer>,
     splits: Splits,
-    /// True if it is taken for text because nothing tells what it is.
+    /// True if the file is treated as text because its kind is unknown.
     is_guessed: bool,
     is_raw: bool,
     tolerance: Option<Arc<Tolerance>>,
-    /// Whether a part of the next record was delivered.
+    /// True if a part of the next record was delivered.
     is_in_record: bool,
     stream: Stream,
     /// `unread[next..]` precedes the rest of the stream.
     unread: Vec<u8>,
     next: usize,
-    /// True if its first bytes have been checked: for a byte order mark, and for what the file is.
+    /// True if its first bytes were checked, for a byte order mark and for the kind of the file.
     begun: bool,
     /// Line and offset of the next record.
     line: u64,
     offset: u64,
     decompressed: u64,
     documents: u64,
-    /// Whether the next record is already known.
-    drops_next: bool,
+    /// Number of upcoming records that are already known.
+    known: u64,
 }
 
-impl OpenFile {
+impl StreamFile {
     fn open(
         file: InputFile,
         index: u32,
+        frame: Box<dyn Framer>,
         splits: Splits,
         spare: &mut Spare,
         tolerance: Option<Arc<Tolerance>>,
@@ -391,6 +336,7 @@ impl OpenFile {
         Ok(Self {
             index,
             format,
+            frame,
             splits,
             is_guessed,
             is_raw,
@@ -404,134 +350,16 @@ impl OpenFile {
             offset: 0,
             decompressed: 0,
             documents: 0,
-            drops_next: false,
+            known: 0,
         })
     }
 
-    /// Passes over everything up to the end of a record.
-    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
-        self.stream.seek(&last.prefix)?;
-        self.stream.keep_prefixes();
-        self.decompressed = last.prefix.bytes();
-        let mut left = last.offset - self.decompressed;
-        while left > 0 {
-            (filling.hold)(0)?;
-            let window = filling.batch.bytes.len();
-            let most = usize::try_from(left).map_or(window, |left| left.min(window));
-            let read = self.stream.read(&mut filling.batch.bytes[..most])?;
-            if read == 0 {
-                // It was that long before.
-                return Err(InputError::Changed { name: self.stream.name().into() });
-            }
-            self.decompressed += read as u64;
-            left -= read as u64;
-        }
-        (self.offset, self.line, self.documents) = (last.offset, last.line, last.number - 1);
-        // The last record of a batch may have been the end of a line.
-        (self.begun, self.drops_next, self.is_in_record) = (true, true, true);
-        Ok(())
-    }
-
-    fn origin(&mut self) -> Origin {
-        Origin { file: self.index, records: self.documents, prefix: self.stream.prefix_before(self.offset) }
-    }
-
-    fn close(self, spare: &mut Spare) -> Result<FileReport, InputError> {
-        let (name, compression) = (self.stream.name().to_string(), self.stream.compression());
-        let totals = self.stream.finish()?;
-        *spare = Spare { buffer: totals.buffer, unread: self.unread };
-        Ok(FileReport {
-            name,
-            format: self.format,
-            compression,
-            bytes: totals.bytes,
-            decompressed_bytes: self.decompressed,
-            blake3: totals.blake3,
-            documents: self.documents,
-        })
-    }
-
-    /// Moves records into the batch until it is full or the file ends.
-    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
-        // Everything before this position was searched for newlines.
-        let mut searched = filling.start;
-        let mut ended = false;
-        loop {
-            if !self.begun && (ended || self.can_begin(&filling.batch.bytes[filling.start..filling.end])) {
-                self.begin(filling)?;
-                searched = filling.start;
-            }
-            if self.begun && self.format != Format::Text {
-                while let Some(at) = memchr(b'\n', &filling.batch.bytes[searched..filling.end]) {
-                    let newline = searched + at;
-                    self.line_ends(newline, true, filling)?;
-                    self.skip(newline + 1 - filling.start, filling);
-                    self.line += 1;
-                    searched = filling.start;
-                    if filling.is_full() {
-                        self.keep_unread(filling)?;
-                        return Ok(Advance::Full);
-                    }
-                }
-                searched = filling.end;
-            }
-            if ended {
-                let rest = filling.end - filling.start;
-                if self.format == Format::Text {
-                    self.push(filling.end, false, filling)?;
-                } else if rest > 0 || self.is_in_record {
-                    self.line_ends(filling.end, false, filling)?;
-                }
-                self.skip(rest, filling);
-                return Ok(Advance::Finished);
-            }
-            if filling.end == filling.window() {
-                if !filling.batch.records.is_empty() {
-                    self.keep_unread(filling)?;
-                    return Ok(Advance::Full);
-                }
-                let part = self.part_in(filling);
-                if part > 0 {
-                    self.push(filling.start + part, true, filling)?;
-                    if self.format == Format::Text {
-                        let bytes = &filling.batch.bytes[filling.start..filling.start + part];
-                        self.line += memchr_iter(b'\n', bytes).count() as u64;
-                    }
-                    self.skip(part, filling);
-                    searched = filling.start;
-                    if !filling.batch.records.is_empty() {
-                        self.keep_unread(filling)?;
-                        return Ok(Advance::Full);
-                    }
-                }
-                if filling.start > 0 {
-                    // Only blank lines so far.
-                    filling.batch.bytes.copy_within(filling.start..filling.end, 0);
-                    searched -= filling.start;
-                    filling.end -= filling.start;
-                    filling.start = 0;
-                } else {
-                    filling.grow(self.growth(filling), self.stream.name(), self.line)?;
-                }
-            }
-            (filling.hold)(0)?;
-            let mut to = filling.window();
-            if self.format != Format::Text {
-                // The bytes behind the newline of a huge line are copied away, so limit their number.
-                to = to.min(filling.end + BUFFER);
-            }
-            let read = self.read(&mut filling.batch.bytes[filling.end..to])?;
-            filling.end += read;
-            ended = read == 0;
-        }
-    }
-
-    /// True if JSON lines are text if their first line is no record.
+    /// True if a file of JSON lines is read as text when its first line is not a record.
     fn checks_line(&self) -> bool {
         self.format == Format::Jsonl && self.tolerance.as_ref().is_some_and(|tolerance| tolerance.checks_lines())
     }
 
-    /// True if these first bytes of the file suffice to begin.
+    /// True if these first bytes of the file are enough to start.
     fn can_begin(&self, bytes: &[u8]) -> bool {
         if self.is_guessed {
             bytes.len() >= SNIFFED
@@ -558,26 +386,20 @@ impl OpenFile {
         };
         if self.checks_line() && self.tolerance.as_ref().is_some_and(|it| !it.has_records(self.index, line)) {
             self.format = Format::Text;
+            self.frame = framer(self.format, &Fields::default());
         }
         Ok(())
     }
 
-    /// How many bytes of the window can be delivered as a part of a record.
+    /// Number of bytes of the window that can be delivered as a part of a record.
     fn part_in(&self, filling: &Filling<'_>) -> usize {
-        let bytes = &filling.batch.bytes[filling.start..filling.end];
-        match self.format {
-            _ if !self.splits.has(self.format) || !self.begun => 0,
-            // It is no part of the line if a newline follows.
-            Format::Lines if bytes.ends_with(b"\r") => bytes.len() - 1,
-            // A blank line is no record.
-            Format::Jsonl if !self.is_in_record && is_blank(bytes) => 0,
-            _ => bytes.len(),
-        }
+        let unframed = self.unframed(filling.start, false, filling);
+        if self.splits.has(self.format) && self.begun { self.frame.part(unframed) } else { 0 }
     }
 
-    /// By how much a window grows that has no space for its first record.
+    /// Growth in bytes of a window without space for its first record.
     fn growth(&self, filling: &Filling<'_>) -> usize {
-        if self.format == Format::Text && self.begun && self.next == self.unread.len() && self.stream.rest() > 0 {
+        if self.frame.is_whole() && self.begun && self.next == self.unread.len() && self.stream.rest() > 0 {
             // One byte more than the rest, for the read that finds the end.
             return usize::try_from(self.stream.rest()).map_or(usize::MAX, |rest| rest.saturating_add(1));
         }
@@ -585,30 +407,40 @@ impl OpenFile {
         (filling.window() / 4).max(filling.batch_bytes.clamp(4 << 10, BUFFER))
     }
 
-    fn line_ends(&mut self, end: usize, by_newline: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
-        let line = &filling.batch.bytes[filling.start..end];
-        match self.format {
-            Format::Jsonl if !self.is_in_record && is_blank(line) => Ok(()),
-            Format::Lines if by_newline && line.ends_with(b"\r") => self.push(end - 1, false, filling),
-            _ => self.push(end, false, filling),
-        }
+    /// The bytes of the window that are not cut yet, the first of which were searched before.
+    fn unframed<'f>(&self, searched: usize, ended: bool, filling: &'f Filling<'_>) -> Unframed<'f> {
+        let bytes = &filling.batch.bytes[filling.start..filling.end];
+        Unframed { bytes, searched: searched - filling.start, ended, is_in_record: self.is_in_record }
     }
 
-    /// Adds the record that ends at `end` of the batch.
-    fn push(&mut self, end: usize, is_open: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
+    fn cut(&mut self, searched: usize, ended: bool, filling: &Filling<'_>) -> Result<Option<Piece>, InputError> {
+        let unframed = self.unframed(searched, ended, filling);
+        self.frame.cut(unframed).map_err(|bad| InputError::Record {
+            name: self.stream.name().into(),
+            line: self.line,
+            reason: bad.reason,
+            hint: bad.hint,
+        })
+    }
+
+    /// Adds the record in this range of the bytes that are not cut yet.
+    fn push(&mut self, record: Range<usize>, is_open: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
         self.is_in_record = is_open;
-        if self.drops_next {
-            self.drops_next = is_open;
+        if self.known > 0 {
+            self.known -= u64::from(!is_open);
             self.documents += u64::from(!is_open);
             return Ok(());
+        }
+        if let Some(kept) = self.frame.kept() {
+            filling.keep(kept, self.stream.name(), self.line)?;
         }
         let record = Record {
             file: self.index,
             format: self.format,
             line: self.line,
-            offset: self.offset,
-            start: filling.start,
-            len: end - filling.start,
+            offset: self.offset + record.start as u64,
+            start: filling.start + record.start,
+            len: record.len(),
             is_open,
             null: None,
         };
@@ -638,7 +470,7 @@ impl OpenFile {
     fn keep_unread(&mut self, filling: &mut Filling<'_>) -> Result<(), InputError> {
         let tail = &filling.batch.bytes[filling.start..filling.end];
         if self.next < self.unread.len() {
-            // The stream was not read, so the tail is what was last taken from `unread`.
+            // The stream was not read, so the tail was last taken from `unread`.
             self.next -= tail.len();
         } else {
             self.unread.clear();
@@ -655,19 +487,140 @@ impl OpenFile {
     }
 }
 
-/// The first line that is complete and not blank.
-fn first_line(bytes: &[u8]) -> Option<&[u8]> {
-    let mut rest = bytes;
-    loop {
-        let (line, behind) = rest.split_at(memchr(b'\n', rest)? + 1);
-        if !is_blank(line) {
-            return Some(line);
+impl OpenFile for StreamFile {
+    fn stored(&self) -> u64 {
+        self.stream.stored()
+    }
+
+    fn size(&self) -> u64 {
+        self.stream.size()
+    }
+
+    fn origin(&mut self) -> Origin {
+        Origin { file: self.index, records: self.documents, prefix: self.stream.prefix_before(self.offset) }
+    }
+
+    /// Skips everything up to the end of a record.
+    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        if !self.frame.restarts() {
+            self.known = last.number;
+            return Ok(());
         }
-        rest = behind;
+        self.stream.seek(&last.prefix)?;
+        self.stream.keep_prefixes();
+        self.decompressed = last.prefix.bytes();
+        let mut left = last.offset - self.decompressed;
+        while left > 0 {
+            (filling.hold)(0)?;
+            let window = filling.batch.bytes.len();
+            let most = usize::try_from(left).map_or(window, |left| left.min(window));
+            let read = self.stream.read(&mut filling.batch.bytes[..most])?;
+            if read == 0 {
+                // The file had this length before.
+                return Err(InputError::Changed { name: self.stream.name().into() });
+            }
+            self.decompressed += read as u64;
+            left -= read as u64;
+        }
+        (self.offset, self.line, self.documents) = (last.offset, last.line, last.number - 1);
+        // The last record of a batch may be the end of a line.
+        (self.begun, self.known, self.is_in_record) = (true, 1, true);
+        Ok(())
+    }
+
+    /// Moves records into the batch until it is full or the file ends.
+    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
+        // Everything before this position was searched for newlines.
+        let mut searched = filling.start;
+        let mut ended = false;
+        loop {
+            if !self.begun && (ended || self.can_begin(&filling.batch.bytes[filling.start..filling.end])) {
+                self.begin(filling)?;
+                searched = filling.start;
+            }
+            if self.begun {
+                while let Some(piece) = self.cut(searched, ended, filling)? {
+                    self.line += piece.newlines[0];
+                    if let Some(record) = piece.record {
+                        self.push(record, false, filling)?;
+                    }
+                    self.line += piece.newlines[1];
+                    self.skip(piece.bytes, filling);
+                    searched = filling.start;
+                    if filling.is_full() && !ended {
+                        self.keep_unread(filling)?;
+                        return Ok(Advance::Full);
+                    }
+                }
+                searched = filling.end;
+            }
+            if ended {
+                return Ok(Advance::Finished);
+            }
+            if filling.end == filling.window() {
+                if !filling.batch.records.is_empty() {
+                    self.keep_unread(filling)?;
+                    return Ok(Advance::Full);
+                }
+                let part = self.part_in(filling);
+                if part > 0 {
+                    let bytes = &filling.batch.bytes[filling.start..filling.start + part];
+                    let newlines = memchr_iter(b'\n', bytes).count() as u64;
+                    self.push(0..part, true, filling)?;
+                    self.line += newlines;
+                    self.skip(part, filling);
+                    searched = filling.start;
+                    if !filling.batch.records.is_empty() {
+                        self.keep_unread(filling)?;
+                        return Ok(Advance::Full);
+                    }
+                }
+                if filling.start > 0 {
+                    // Only blank lines so far.
+                    filling.batch.bytes.copy_within(filling.start..filling.end, 0);
+                    searched -= filling.start;
+                    filling.end -= filling.start;
+                    filling.start = 0;
+                } else {
+                    filling.grow(self.growth(filling), self.stream.name(), self.line)?;
+                }
+            }
+            (filling.hold)(0)?;
+            let mut to = filling.window();
+            if !self.frame.is_whole() {
+                // The bytes after the newline of a huge line are copied away, so limit their number.
+                to = to.min(filling.end + BUFFER);
+            }
+            let read = self.read(&mut filling.batch.bytes[filling.end..to])?;
+            filling.end += read;
+            ended = read == 0;
+        }
+    }
+
+    fn close(self: Box<Self>, spare: &mut Spare) -> Result<FileReport, InputError> {
+        let (name, compression) = (self.stream.name().to_string(), self.stream.compression());
+        let totals = self.stream.finish()?;
+        *spare = Spare { buffer: totals.buffer, unread: self.unread };
+        Ok(FileReport {
+            name,
+            format: self.format,
+            compression,
+            bytes: totals.bytes,
+            decompressed_bytes: self.decompressed,
+            blake3: totals.blake3,
+            documents: self.documents,
+        })
     }
 }
 
-/// Whether a line is empty but for the white space of JSON.
-fn is_blank(line: &[u8]) -> bool {
-    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
+/// The first complete line that is not blank.
+fn first_line(bytes: &[u8]) -> Option<&[u8]> {
+    let mut rest = bytes;
+    loop {
+        let (line, after) = rest.split_at(memchr(b'\n', rest)? + 1);
+        if !is_blank(line) {
+            return Some(line);
+        }
+        rest = after;
+    }
 }

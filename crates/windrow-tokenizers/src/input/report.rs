@@ -1,4 +1,4 @@
-//! What is known of a file that was read.
+//! Reports of files that were read.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,18 +18,18 @@ use super::{Compression, Format};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileReport {
-    /// Its name.
+    /// Name of the file.
     pub name: String,
-    /// The meaning of its bytes.
+    /// Format of the decompressed bytes.
     pub format: Format,
-    /// How it was compressed.
+    /// Compression of the stored bytes.
     pub compression: Compression,
-    /// Its size as stored, in bytes.
+    /// Size as stored, in bytes.
     pub bytes: u64,
-    /// Its size when decompressed, in bytes.
+    /// Size when decompressed, in bytes.
     pub decompressed_bytes: u64,
     /// BLAKE3 of the stored bytes, in hexadecimal.
     pub blake3: String,
-    /// Records delivered, good and bad.
+    /// Number of records delivered, good and bad.
     pub documents: u64,
 }

@@ -13,15 +13,15 @@ use glob::{MatchOptions, Pattern};
 
 use super::store::Stores;
 use super::url::Named;
-use super::walk::{WalkOptions, Walked, is_leaving, note_unreadable, walk};
+use super::walk::{WalkOptions, WalkedTree, is_leaving, note_unreadable, walk};
 use super::{Compression, Format, InputError, InputFile, Origin};
 use crate::diagnose;
 use crate::shown;
 
-/// How much of a file is read to detect whether it is text.
+/// Number of bytes of a file that are read to detect text.
 const FIRST_BLOCK: usize = 64 << 10;
 
-/// How arguments are interpreted.
+/// The interpretation of arguments.
 ///
 /// ```
 /// use windrow_tokenizers::input::{Format, InputOptions, resolve};
@@ -46,18 +46,18 @@ pub struct InputOptions {
     /// Every file is text, regardless of its extension. Files of directories and patterns that are not text (a NUL or invalid UTF-8 in
     /// the first 64 KiB) are passed over.
     pub all_text: bool,
-    /// A file whose extension is unknown is text, unless a zero byte among its first bytes shows that it is binary, which its reader reports.
+    /// A file with an unknown extension is text, unless a zero byte among its first bytes shows that it is binary; its reader reports it.
     /// Any file with the extension of a compression is decompressed.
     pub others_are_text: bool,
-    /// Every file is text, and is read as it lies: not decompressed, with its byte order mark.
+    /// Every file is text, and is read as stored: not decompressed, with its byte order mark.
     pub raw: bool,
-    /// Whatever cannot be found, listed or opened is [listed](Resolved::failed), and the rest is resolved. Files are not opened for a check.
+    /// Names that cannot be found, listed or opened are [listed](Resolved::failed), and the rest is resolved. No file is opened for a check.
     pub lists_failures: bool,
-    /// Which entries of directories are skipped.
+    /// The entries of directories that are skipped.
     pub walk: WalkOptions,
 }
 
-/// How a file became an input.
+/// The origin of an input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chosen {
     ByName,
@@ -78,20 +78,17 @@ impl InputOptions {
             return (None, Compression::None);
         }
         let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-        let compressions = [(".gz", Compression::Gzip), (".zst", Compression::Zstd), (".zstd", Compression::Zstd)];
-        let (stem, compression) = compressions
-            .into_iter()
-            .find_map(|(suffix, compression)| Some((name.strip_suffix(suffix)?, compression)))
-            .unwrap_or((&name, Compression::None));
+        let (stem, compression) = Compression::of_name(&name);
         let extension = stem.rsplit_once('.').map(|(_, extension)| extension);
         let format = match extension {
             Some("txt" | "text" | "md") => Some(Format::Text),
             Some(extension) if self.extensions.iter().any(|text| text == extension) => Some(Format::Text),
-            // With --all-text, no file is anything else.
+            // With --all-text, every file is text.
             _ if self.all_text => None,
             Some("jsonl" | "ndjson") => Some(Format::Jsonl),
             Some("parquet") => Some(Format::Parquet),
-            // Usually one value over many lines, so only on request; but large corpora name their compressed JSON lines so.
+            Some("warc" | "wet") => Some(Format::Warc),
+            // Usually one value over many lines, so only on request; but large corpora give their compressed JSON lines this name.
             Some("json") if self.format == Some(Format::Jsonl) || compression != Compression::None => {
                 Some(Format::Jsonl)
             }
@@ -101,21 +98,53 @@ impl InputOptions {
         (format, compression)
     }
 
-    /// Whether a file of a directory is not of the format that all files have. What has another extension is hardly Parquet, and the other
-    /// way around.
+    /// True if a file of a directory cannot have the forced format. A file with another extension is hardly Parquet, and a Parquet file has no
+    /// other format.
     fn forces_other_than(&self, kind: Format) -> bool {
         self.format.is_some_and(|forced| (forced == Format::Parquet) != (kind == Format::Parquet))
     }
 
-    /// The same, but the first bytes may also identify text; `None` for a file to pass over.
-    fn kind_or_text(&self, path: &Path) -> Result<Option<Kind>, InputError> {
+    /// The [kind](Self::kind_of) of a file, for which the first bytes may also show that it is text; `None` for a file to pass over.
+    fn kind_or_text(
+        &self,
+        path: &Path,
+        is_text: impl FnOnce() -> Result<bool, InputError>,
+    ) -> Result<Option<Kind>, InputError> {
         match self.kind_of(path) {
             (Some(format), compression) => Ok(Some(Kind { format, compression, is_guessed: false })),
             (None, compression) if self.others_are_text => Ok(Some(Kind::guessed(compression))),
-            (None, _) if self.all_text && is_text(path)? => {
+            (None, _) if self.all_text && is_text()? => {
                 Ok(Some(Kind { format: Format::Text, compression: Compression::None, is_guessed: false }))
             }
             (None, _) => Ok(None),
+        }
+    }
+
+    /// The kind of a file in a folder; none if it is passed over.
+    fn kind_below(
+        &self,
+        path: &Path,
+        passed_over: &mut PassedOver,
+        is_text: impl FnOnce() -> Result<bool, InputError>,
+    ) -> Result<Option<Kind>, InputError> {
+        let kind = self.kind_or_text(path, is_text)?;
+        let read = kind.filter(|kind| !self.forces_other_than(kind.format));
+        if read.is_none() {
+            passed_over.add(path, self.all_text || kind.is_some());
+        }
+        Ok(read.map(|kind| Kind { format: self.format(Some(kind.format)).unwrap_or(kind.format), ..kind }))
+    }
+
+    /// The kind of a file that an argument names, if it is known.
+    fn kind_named(&self, path: &Path) -> Option<Kind> {
+        let (by_extension, compression) = match self.kind_of(path) {
+            // A name on the command line is explicit: if the file is not text, its document is bad.
+            (None, _) if self.all_text => (Some(Format::Text), Compression::None),
+            kind => kind,
+        };
+        match self.format(by_extension) {
+            Some(format) => Some(Kind { format, compression, is_guessed: false }),
+            None => self.others_are_text.then(|| Kind::guessed(compression)),
         }
     }
 }
@@ -125,7 +154,7 @@ impl InputOptions {
 struct Kind {
     format: Format,
     compression: Compression,
-    /// True if it is taken for text because nothing tells what it is.
+    /// True if the file is treated as text because its kind is unknown.
     is_guessed: bool,
 }
 
@@ -135,7 +164,7 @@ impl Kind {
     }
 }
 
-/// Whether the first block of a file is UTF-8 without NUL.
+/// True if the first block of a file is UTF-8 without NUL.
 fn is_text(path: &Path) -> Result<bool, InputError> {
     let unreadable = |source| InputError::unreadable(path, source);
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
@@ -147,7 +176,7 @@ fn is_text(path: &Path) -> Result<bool, InputError> {
     Ok(begins_as_text(&block))
 }
 
-/// Whether this first block is that of a text.
+/// True if this first block is text.
 fn begins_as_text(block: &[u8]) -> bool {
     let is_utf8 = match str::from_utf8(block) {
         Ok(_) => true,
@@ -157,7 +186,7 @@ fn begins_as_text(block: &[u8]) -> bool {
     is_utf8 && !block.contains(&0)
 }
 
-/// The files that arguments stand for.
+/// The files for which the arguments stand.
 ///
 /// ```
 /// use windrow_tokenizers::input::{InputOptions, resolve};
@@ -174,7 +203,7 @@ fn begins_as_text(block: &[u8]) -> bool {
 /// ```
 #[derive(Debug)]
 pub struct Resolved {
-    /// The files, in the order of the arguments; those of a directory or a pattern in bytewise order of their paths.
+    /// The files, in the order of the arguments; files of a directory or a pattern in bytewise order of their paths.
     pub files: Vec<InputFile>,
     /// Notes for the user that need no action: files passed over, files read twice.
     pub notes: Vec<String>,
@@ -182,18 +211,18 @@ pub struct Resolved {
     pub failed: Vec<InputError>,
 }
 
-/// Finds the files that `args` stand for, and checks that they can be opened.
+/// Finds the files for which `args` stand, and checks that they can be opened.
 ///
 /// - A file stands for itself. Its extension determines the format: `.txt`, `.text` and `.md` are text, `.jsonl` and `.ndjson` are
-///   jsonl, `.parquet` is parquet. An additional `.gz`, `.zst` or `.zstd` determines the compression. All are recognized in upper or lower case.
-///   [`InputOptions::extensions`] and [`InputOptions::all_text`] make more files text. `.json.gz` and `.json.zst` are
-///   jsonl, and `.json` is with the format forced to jsonl.
+///   jsonl, `.parquet` is parquet. An additional `.gz`, `.zst`, `.zstd`, `.xz` or `.bz2` determines the compression. All are recognized in upper or lower case.
+///   [`InputOptions::extensions`] and [`InputOptions::all_text`] make more files text. A compressed `.json` is
+///   jsonl, and a plain one is with the format forced to jsonl.
 /// - A directory stands for all files with these extensions below it, as [`walk`] finds them.
 /// - `-` is stdin.
 /// - `s3://BUCKET/KEY`, `gs://BUCKET/KEY` and `https://HOST/PATH` (also `http`) stand for an object of a store, and with a `/` at the end for all
 ///   objects below it, as if they were files. (Needs the feature `object-store`.) `file:///PATH` is a path.
 /// - An argument that does not exist and contains `*`, `?` or `[` is a pattern. It stands for the names that a shell would expand it
-///   to; each match is treated as if it had been named.
+///   to; each match is treated as an argument.
 ///
 /// ```
 /// use windrow_tokenizers::input::{Compression, Format, InputOptions, resolve};
@@ -209,8 +238,8 @@ pub struct Resolved {
 /// ```
 ///
 /// # Errors
-/// Everything of [`ErrorClass::Usage`](super::ErrorClass::Usage), and [`InputError::Unreadable`], unless
-/// [`InputOptions::lists_failures`] is set: then only standard input that is named twice.
+/// Every error of [`ErrorClass::Usage`](super::ErrorClass::Usage), and [`InputError::Unreadable`]. If
+/// [`InputOptions::lists_failures`] is set, only [`InputError::StdinTwice`].
 pub fn resolve<S: AsRef<OsStr>>(args: &[S], options: &InputOptions) -> Result<Resolved, InputError> {
     let mut found = Found {
         options,
@@ -257,10 +286,10 @@ pub fn resolve<S: AsRef<OsStr>>(args: &[S], options: &InputOptions) -> Result<Re
 /// Identity of a file, whatever its name.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
-    /// Device and inode. What a descriptor leads to (a pipe, a deleted file) has no other.
+    /// Device and inode. The target of a descriptor (a pipe, a deleted file) has no other identity.
     #[cfg(unix)]
     Inode(u64, u64),
-    /// The path without links, or the URL.
+    /// The path with links resolved, or the URL.
     Name(PathBuf),
 }
 
@@ -322,25 +351,16 @@ impl Found<'_> {
         if metadata.is_dir() {
             return self.directory(path);
         }
-        let (by_extension, compression) = match (self.options.all_text, chosen) {
-            (true, Chosen::ByPattern) => match self.options.kind_or_text(path)? {
-                Some(kind) => (Some(kind.format), kind.compression),
-                None => {
+        let kind = match chosen {
+            Chosen::ByPattern if self.options.all_text => {
+                let Some(kind) = self.options.kind_or_text(path, || is_text(path))? else {
                     self.notes.push(format!("{}: passed over, it is not text", shown(path)));
                     return Ok(());
-                }
-            },
-            // A name on the command line is explicit: if the file is not text, that is an error of its document.
-            (true, Chosen::ByName) => match self.options.kind_of(path) {
-                (Some(format), compression) => (Some(format), compression),
-                (None, _) => (Some(Format::Text), Compression::None),
-            },
-            (false, _) => self.options.kind_of(path),
-        };
-        let kind = match self.options.format(by_extension) {
-            Some(format) => Kind { format, compression, is_guessed: false },
-            None if self.options.others_are_text => Kind::guessed(compression),
-            None => return Err(unknown(path, &metadata)),
+                };
+                let format = self.options.format(Some(kind.format)).unwrap_or(kind.format);
+                Kind { format, is_guessed: false, ..kind }
+            }
+            _ => self.options.kind_named(path).ok_or_else(|| unknown(path, &metadata))?,
         };
         self.add(path.to_path_buf(), kind, true, &metadata)
     }
@@ -354,7 +374,7 @@ impl Found<'_> {
         let matches = glob::glob_with(pattern, like_a_shell)
             .map_err(|e| InputError::BadPattern { pattern: pattern.into(), reason: e.to_string() })?;
         let named = named_leavings(pattern);
-        let (mut paths, mut broken, mut left_out) = (Vec::new(), Vec::new(), Walked::default());
+        let (mut paths, mut broken, mut excluded) = (Vec::new(), Vec::new(), WalkedTree::default());
         for found in matches {
             let path = match found {
                 Ok(path) => path,
@@ -366,8 +386,8 @@ impl Found<'_> {
             let is_named = |name: &OsStr| named.iter().any(|part| part.matches(&name.to_string_lossy()));
             match self.options.walk.leaving_above(&path, is_named) {
                 Some(name) => {
-                    left_out.hidden += 1;
-                    left_out.leavings.add(name);
+                    excluded.hidden += 1;
+                    excluded.leavings.add(name);
                 }
                 None => paths.push(path),
             }
@@ -384,11 +404,11 @@ impl Found<'_> {
             return match (broken.is_empty(), is_match) {
                 (false, _) => self.all_unreadable(broken),
                 (true, true) => Ok(()),
-                (true, false) => Err(InputError::NoMatch { pattern: pattern.into(), hidden: left_out.hidden }),
+                (true, false) => Err(InputError::NoMatch { pattern: pattern.into(), hidden: excluded.hidden }),
             };
         }
-        left_out.note_left_out(Path::new(pattern));
-        self.notes.append(&mut left_out.notes);
+        excluded.note_excluded(Path::new(pattern));
+        self.notes.append(&mut excluded.notes);
         self.unreadable(Path::new(""), broken);
         self.note_mixture(Path::new(pattern), before);
         Ok(())
@@ -400,7 +420,7 @@ impl Found<'_> {
         let (mut passed_over, before) = (PassedOver { count: walked.special, data: Vec::new() }, self.files.len());
         let mut broken = walked.broken;
         for path in walked.files {
-            // It may have vanished since, and it is not a file that was named.
+            // The file may have vanished since, and no argument named it.
             match self.below(path, &mut passed_over) {
                 Err(InputError::Unreadable { name, source }) => broken.push((PathBuf::from(name), source)),
                 outcome => self.outcome(outcome)?,
@@ -418,7 +438,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Notes entries that cannot be read, and lists them if failures are listed. A broken link is no failure.
+    /// Notes entries that cannot be read, and lists them if failures are listed. A broken link is not a failure.
     fn unreadable(&mut self, root: &Path, broken: Vec<(PathBuf, io::Error)>) {
         let lists = self.options.lists_failures;
         let (failed, noted): (Vec<_>, Vec<_>) =
@@ -427,21 +447,16 @@ impl Found<'_> {
         self.failed.extend(failed.into_iter().map(|(path, source)| InputError::unreadable(&path, source)));
     }
 
-    /// The same where nothing else was found.
+    /// Notes unreadable entries when nothing else was found.
     fn all_unreadable(&mut self, broken: Vec<(PathBuf, io::Error)>) -> Result<(), InputError> {
         broken.into_iter().try_for_each(|(path, source)| self.outcome(Err(InputError::unreadable(&path, source))))
     }
 
     /// Adds a file of a directory, or passes it over.
     fn below(&mut self, path: PathBuf, passed_over: &mut PassedOver) -> Result<(), InputError> {
-        let kind = self.options.kind_or_text(&path)?;
-        let Some(kind) = kind.filter(|kind| !self.options.forces_other_than(kind.format)) else {
-            passed_over.add(&path, self.options.all_text || kind.is_some());
-            return Ok(());
-        };
-        let format = self.options.format(Some(kind.format)).unwrap_or(kind.format);
+        let Some(kind) = self.options.kind_below(&path, passed_over, || is_text(&path))? else { return Ok(()) };
         let metadata = fs::metadata(&path).map_err(|e| InputError::unreadable(&path, e))?;
-        self.add(path, Kind { format, ..kind }, false, &metadata)
+        self.add(path, kind, false, &metadata)
     }
 
     fn add(&mut self, path: PathBuf, kind: Kind, is_named: bool, metadata: &fs::Metadata) -> Result<(), InputError> {
@@ -466,7 +481,7 @@ impl Found<'_> {
     }
 }
 
-/// True if an entry that gives this error is a link that leads to nothing.
+/// True if this error means that an entry is a link without a target.
 fn is_broken_link(path: &Path, error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         && fs::symlink_metadata(path).is_ok_and(|entry| entry.file_type().is_symlink())
@@ -476,12 +491,12 @@ fn is_broken_link(path: &Path, error: &io::Error) -> bool {
 #[derive(Default)]
 struct PassedOver {
     count: usize,
-    /// Those that look like data, by their names.
+    /// Files that look like data, by their names.
     data: Vec<(PathBuf, diagnose::Foreign)>,
 }
 
 impl PassedOver {
-    /// Adds a file. One whose extension is not known may be data.
+    /// Adds a file. A file with an unknown extension may be data.
     fn add(&mut self, path: &Path, is_known: bool) {
         self.count += 1;
         if !is_known && let Some(foreign) = diagnose::by_name(path) {
@@ -490,12 +505,12 @@ impl PassedOver {
     }
 
     /// The error of a directory without any input.
-    fn nothing_else(&self, root: &Path, left_out: usize) -> InputError {
+    fn nothing_else(&self, root: &Path, excluded: usize) -> InputError {
         let data = self.data.first().map(|(path, foreign)| {
             let below = shown(path.strip_prefix(root).unwrap_or(path));
             format!("{below} is {}: {}", foreign.what, foreign.hint)
         });
-        InputError::EmptyDirectory { name: root.display().to_string(), passed_over: self.count, left_out, data }
+        InputError::EmptyDirectory { name: root.display().to_string(), passed_over: self.count, excluded, data }
     }
 }
 
@@ -506,20 +521,24 @@ fn unknown(path: &Path, metadata: &fs::Metadata) -> InputError {
     if metadata.is_file()
         && let Ok(file) = File::open(path)
     {
-        // What cannot be read has no beginning.
+        // An unreadable file has no first bytes.
         let _ = file.take(diagnose::FIRST as u64).read_to_end(&mut first);
     }
     let by_name = diagnose::by_name(path);
-    // A name says more than the magic of a compression that is read: `.csv.gz`.
-    let is_read = by_name.is_some() && diagnose::is_compressed(&first);
-    let foreign = diagnose::not_text(&first).filter(|_| !is_read).or(by_name);
+    // A name says more than the magic of a supported compression: `.csv.gz`.
+    let is_read = by_name.is_some() && diagnose::compression_of(&first) != Compression::None;
+    of_unknown(name, diagnose::not_text(&first).filter(|_| !is_read).or(by_name))
+}
+
+/// The error for a name whose extension is unknown, with the likely kind of the file.
+fn of_unknown(name: String, foreign: Option<diagnose::Foreign>) -> InputError {
     match foreign {
         Some(foreign) => InputError::Foreign { name, what: foreign.what, hint: foreign.hint },
         None => InputError::UnknownExtension { name },
     }
 }
 
-/// The parts of a pattern that name what data jobs hide.
+/// The parts of a pattern that name leftovers of data jobs.
 fn named_leavings(pattern: &str) -> Vec<Pattern> {
     let parts = pattern.split(['/', std::path::MAIN_SEPARATOR]);
     parts.filter(|part| is_leaving(part.as_ref())).filter_map(|part| Pattern::new(part).ok()).collect()
@@ -533,7 +552,7 @@ fn is_descriptor(path: &Path) -> bool {
             .any(|folder| path.as_os_str().as_encoded_bytes().starts_with(folder.as_bytes()))
 }
 
-/// True if this is a socket that standard input is: by its name it cannot be opened.
+/// True if this is a socket that is standard input: a socket cannot be opened by its name.
 #[cfg(unix)]
 fn is_stdin(metadata: &fs::Metadata) -> bool {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};

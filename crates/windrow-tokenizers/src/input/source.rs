@@ -1,29 +1,20 @@
-//! What a Parquet file is read from: a file, or an object of a store. Both are read at any place, and hashed from front to back.
+//! The sources of a Parquet file: a file, or a store object. Both are read at any position, and hashed from front to back.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::store::{BlocksRead, ObjectBlocks};
+use super::store::ObjectBlocks;
 use super::{InputError, Origin};
 
-/// Bytes hashed at a time.
-const BLOCK: usize = 256 << 10;
-
-/// What a decoder reads from.
+/// The source from which a decoder reads.
 pub(super) enum Source {
     File(File),
     Object(ObjectBlocks),
-}
-
-/// Reads on from a place.
-pub(super) enum SourceRead {
-    File(BufReader<File>),
-    Object(BlocksRead),
 }
 
 impl Length for Source {
@@ -36,13 +27,13 @@ impl Length for Source {
 }
 
 impl ChunkReader for Source {
-    type T = SourceRead;
+    type T = Box<dyn Read>;
 
-    fn get_read(&self, start: u64) -> Result<SourceRead, ParquetError> {
-        match self {
-            Self::File(file) => file.get_read(start).map(SourceRead::File),
-            Self::Object(blocks) => Ok(SourceRead::Object(blocks.read_from(start))),
-        }
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(match self {
+            Self::File(file) => Box::new(file.get_read(start)?),
+            Self::Object(blocks) => Box::new(blocks.read_from(start)),
+        })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
@@ -53,32 +44,19 @@ impl ChunkReader for Source {
     }
 }
 
-impl Read for SourceRead {
-    fn read(&mut self, dst: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::File(file) => file.read(dst),
-            Self::Object(blocks) => blocks.read(dst),
-        }
-    }
-}
-
-/// The hash of a file, as far as it was read.
+/// The hash of the part of a file that was read.
 pub(super) struct Hashed {
-    whole: Whole,
+    source: Source,
+    /// The stamp of a file before it was read. The parts of an object are compared one by one.
+    before: Option<Stamp>,
     hasher: blake3::Hasher,
-    bytes: u64,
 }
 
-/// The length of a file, and when it was modified.
+/// The length of a file, and its time of modification.
 type Stamp = (u64, Option<SystemTime>);
 
 fn stamp(metadata: &Metadata) -> Stamp {
     (metadata.len(), metadata.modified().ok())
-}
-
-enum Whole {
-    File { file: File, before: Stamp, block: Vec<u8> },
-    Object(ObjectBlocks),
 }
 
 impl Hashed {
@@ -88,44 +66,40 @@ impl Hashed {
             InputError::Columns { name, reason, hint: "save it as a file, and name that" }
         };
         let unreadable = |source| InputError::Unreadable { name: name.to_owned(), source };
-        let whole = match origin {
+        let (source, before) = match origin {
             Origin::Path(path) => {
                 let file = File::open(&path).map_err(unreadable)?;
                 let before = file.metadata().map_err(unreadable)?;
                 if !before.is_file() {
                     return Err(refused("Parquet cannot be read from a pipe or a device"));
                 }
-                Whole::File { file, before: stamp(&before), block: vec![0; BLOCK] }
+                (Source::File(file), Some(stamp(&before)))
             }
-            Origin::Object(object) => Whole::Object(ObjectBlocks::new(object)),
+            Origin::Object(object) => (Source::Object(ObjectBlocks::new(object)), None),
             Origin::Stdin | Origin::Stream(_) => return Err(refused("Parquet cannot be read from a stream")),
         };
-        Ok(Self { whole, hasher: blake3::Hasher::new(), bytes: 0 })
+        Ok(Self { source, before, hasher: blake3::Hasher::new() })
     }
 
-    /// Bytes that were hashed.
+    /// Number of bytes that were hashed.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        self.hasher.count()
     }
 
-    /// The same file for a decoder.
+    /// The same file, opened for a decoder.
     pub(super) fn source(&self, name: &str) -> Result<Source, InputError> {
-        match &self.whole {
-            Whole::File { file, .. } => file.try_clone().map(Source::File),
-            Whole::Object(blocks) => Ok(Source::Object(blocks.clone())),
+        match &self.source {
+            Source::File(file) => file.try_clone().map(Source::File),
+            Source::Object(blocks) => Ok(Source::Object(blocks.clone())),
         }
         .map_err(|source| InputError::Unreadable { name: name.to_owned(), source })
     }
 
-    /// The error of the store behind the last error of a decoder.
+    /// The store's error that caused a decoder's last error.
     pub(super) fn take_failure(&self, name: &str) -> Option<InputError> {
-        match &self.whole {
-            Whole::File { .. } => None,
-            Whole::Object(blocks) => {
-                let (offset, source) = blocks.take_failure()?;
-                Some(InputError::read(name, offset, source))
-            }
-        }
+        let Source::Object(blocks) = &self.source else { return None };
+        let (offset, source) = blocks.take_failure()?;
+        Some(InputError::read(name, offset, source))
     }
 
     /// The first bytes of the file, at most this number.
@@ -138,44 +112,27 @@ impl Hashed {
         })
     }
 
-    /// Hashes the file up to `end`, or its end. Of an object, whole blocks are hashed.
+    /// Hashes the file up to `end`, or to its end. An object is hashed in whole blocks.
     pub(super) fn advance(&mut self, end: u64, name: &str) -> Result<(), InputError> {
-        if end <= self.bytes {
+        self.hash_to(end).map_err(|source| InputError::read(name, self.bytes(), source))
+    }
+
+    fn hash_to(&mut self, end: u64) -> io::Result<()> {
+        let begin = self.bytes();
+        if end <= begin {
             return Ok(());
         }
-        if let Whole::File { file, .. } = &mut self.whole {
-            // The decoder moves the position of the file.
-            let sought = file.seek(SeekFrom::Start(self.bytes));
-            sought.map_err(|source| InputError::read(name, self.bytes, source))?;
-        }
-        while self.bytes < end {
-            let n = match &mut self.whole {
-                Whole::File { file, block, .. } => {
-                    let block = &mut block[..(end - self.bytes).min(BLOCK as u64) as usize];
-                    match file.read(block) {
-                        Ok(n) => {
-                            self.hasher.update(&block[..n]);
-                            n
-                        }
-                        Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                        Err(source) => return Err(InputError::read(name, self.bytes, source)),
-                    }
-                }
-                Whole::Object(blocks) => match blocks.rest_of_block(self.bytes, true) {
-                    Ok(block) => {
-                        self.hasher.update(&block);
-                        block.len()
-                    }
-                    Err(source) => {
-                        let (offset, source) = blocks.take_failure().unwrap_or((self.bytes, source));
-                        return Err(InputError::read(name, offset, source));
-                    }
-                },
-            };
-            if n == 0 {
-                break;
+        match &mut self.source {
+            Source::File(file) => {
+                // The decoder moves the file's position.
+                file.seek(SeekFrom::Start(begin))?;
+                self.hasher.update_reader(file.take(end - begin))?;
             }
-            self.bytes += n as u64;
+            Source::Object(blocks) => {
+                while self.hasher.count() < end.min(blocks.size()) {
+                    self.hasher.update(&blocks.rest_of_block(self.hasher.count(), true)?);
+                }
+            }
         }
         Ok(())
     }
@@ -183,11 +140,10 @@ impl Hashed {
     /// Hashes the rest of the file, which has not changed.
     pub(super) fn finish(&mut self, name: &str) -> Result<String, InputError> {
         self.advance(u64::MAX, name)?;
-        // The parts of an object were compared one by one.
-        if let Whole::File { file, before, .. } = &self.whole {
+        if let Source::File(file) = &self.source {
             let unreadable = |source| InputError::Unreadable { name: name.to_owned(), source };
             let after = stamp(&file.metadata().map_err(unreadable)?);
-            if after != *before || after.0 != self.bytes {
+            if Some(after) != self.before || after.0 != self.bytes() {
                 return Err(InputError::Changed { name: name.to_owned() });
             }
         }

@@ -5,12 +5,12 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
 use flate2::bufread::GzDecoder;
-use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, get_dict_id_from_frame, get_error_name, get_frame_content_size};
 
 use super::digest::{BlockDigest, Prefix};
+use super::packed::{DAMAGED, Fault, HEADER, Packed, Step};
 use super::store::ObjectReader;
 use super::{Compression, InputError, InputFile, Origin};
-use crate::diagnose;
+use crate::diagnose::{self, compression_of};
 
 /// Size of the buffer of stored bytes: reads of this size cost little more than the copy itself.
 pub(super) const BUFFER: usize = 256 << 10;
@@ -19,10 +19,9 @@ pub(super) const BUFFER: usize = 256 << 10;
 const DIRECT: usize = 64 << 10;
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// The longest header of a zstd frame.
-const ZSTD_HEADER: usize = 18;
+/// The longest prefix that identifies a compression.
+const MAGIC: usize = 10;
 
 enum Origins {
     File(File, Metadata),
@@ -40,10 +39,10 @@ struct Raw {
     read: u64,
     /// The source has reported its end, and is not read again (a terminal or a growing file would continue).
     ended: bool,
-    /// The last error came from the source, not from a decoder above it.
+    /// True if the last error came from the source, not from a decoder above it.
     broken: bool,
     digest: BlockDigest,
-    /// The prefixes that end behind the last place asked for, if they are kept.
+    /// The prefixes that end after the last requested position, if they are kept.
     prefixes: Option<VecDeque<Prefix>>,
 }
 
@@ -82,7 +81,7 @@ impl Raw {
         Ok(n)
     }
 
-    /// `n` unconsumed bytes or more, or all that are left. `n` is small.
+    /// At least `n` unconsumed bytes, or all remaining bytes. `n` is small.
     fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         if self.len - self.pos < n {
             self.buffer.copy_within(self.pos..self.len, 0);
@@ -99,7 +98,7 @@ impl Raw {
         Ok(&self.buffer[self.pos..self.len])
     }
 
-    /// Number of stored bytes that were passed on.
+    /// Number of stored bytes that were consumed.
     fn consumed(&self) -> u64 {
         self.read - (self.len - self.pos) as u64
     }
@@ -133,26 +132,14 @@ impl Read for Raw {
     }
 }
 
-/// The state of a zstd stream between two reads.
-struct Zstd {
-    raw: Box<Raw>,
-    context: DCtx<'static>,
-    in_frame: bool,
-    /// Number of bytes that the decoder wants next. It gets no more, so that the position of an error is that of its block.
-    wanted: usize,
-    /// The length of the frame's content, if its header tells it, and how much of it was produced. The decoder does not compare them where
-    /// the last block is empty.
-    declared: Option<u64>,
-    produced: u64,
-}
-
 enum Decoder {
     Plain(Box<Raw>),
     Gzip(Box<GzDecoder<Box<Raw>>>),
-    Zstd(Zstd),
+    /// zstd, xz or bzip2; true inside a part of the file.
+    Packed(Box<Raw>, Packed, bool),
     /// Between two gzip members, or before the first.
     GzipBoundary(Box<Raw>),
-    /// Only during a change between the other states.
+    /// Only during a transition between the other states.
     Moving,
 }
 
@@ -164,7 +151,7 @@ pub(super) struct Stream {
     ended: bool,
 }
 
-/// What is known about a file after its last byte.
+/// The totals of a file after its last byte.
 pub(super) struct Totals {
     pub(super) bytes: u64,
     pub(super) blake3: String,
@@ -172,7 +159,7 @@ pub(super) struct Totals {
 }
 
 impl Stream {
-    /// Opens `file`; `buffer` is that of a previous stream, or empty.
+    /// Opens `file`; `buffer` comes from a previous stream, or is empty.
     pub(super) fn open(file: InputFile, mut buffer: Vec<u8>) -> Result<Self, InputError> {
         let name = file.name;
         let unreadable = |source| InputError::Unreadable { name: name.clone(), source };
@@ -194,22 +181,22 @@ impl Stream {
         let compression = match file.compression {
             Some(compression) => compression,
             None => {
-                let magic = raw.peek(4).map_err(|source| InputError::read(&name, 0, source))?;
-                detect(magic)
+                let magic = raw.peek(MAGIC).map_err(|source| InputError::read(&name, 0, source))?;
+                compression_of(magic)
             }
         };
         let decoder = match compression {
             Compression::None => Decoder::Plain(raw),
             Compression::Gzip => Decoder::GzipBoundary(raw),
-            Compression::Zstd => {
-                let context = DCtx::try_create().ok_or(InputError::NoMemory { bytes: BUFFER })?;
-                Decoder::Zstd(Zstd { raw, context, in_frame: false, wanted: 0, declared: None, produced: 0 })
+            Compression::Zstd | Compression::Xz | Compression::Bzip2 => {
+                let packed = Packed::new(compression).ok_or(InputError::NoMemory { bytes: BUFFER })?;
+                Decoder::Packed(raw, packed, false)
             }
         };
         Ok(Self { name, decoder, compression, ended: false })
     }
 
-    /// Keeps what [`prefix_before`](Self::prefix_before) answers, if another run can seek in this input.
+    /// Keeps the results of [`prefix_before`](Self::prefix_before), if another run can seek in this input.
     pub(super) fn keep_prefixes(&mut self) {
         if let Decoder::Plain(raw) = &mut self.decoder
             && match &raw.origin {
@@ -222,7 +209,7 @@ impl Stream {
         }
     }
 
-    /// The longest known prefix that ends at or before `offset`. Later calls must not ask for a place before.
+    /// The longest known prefix that ends at or before `offset`. Later calls must not request an earlier position.
     pub(super) fn prefix_before(&mut self, offset: u64) -> Prefix {
         let Decoder::Plain(raw) = &mut self.decoder else { return Prefix::default() };
         let Some(prefixes) = &mut raw.prefixes else { return Prefix::default() };
@@ -232,17 +219,17 @@ impl Stream {
         prefixes.front().cloned().unwrap_or_default()
     }
 
-    /// Continues behind `prefix`, before anything is read.
+    /// Continues after `prefix`, before anything is read.
     pub(super) fn seek(&mut self, prefix: &Prefix) -> Result<(), InputError> {
         let at = prefix.bytes();
         if at == 0 {
             return Ok(());
         }
         let sought = match &mut self.decoder {
-            Decoder::Plain(raw) => match (&mut raw.origin, BlockDigest::behind(prefix.clone())) {
+            Decoder::Plain(raw) => match (&mut raw.origin, BlockDigest::after(prefix.clone())) {
                 (Origins::File(file, _), Some(digest)) => {
                     let sought = file.seek(SeekFrom::Start(at)).map(drop);
-                    // The beginning may have told the compression.
+                    // The first bytes may have shown the compression.
                     (raw.pos, raw.len) = (0, 0);
                     (raw.digest, raw.read) = (digest, at);
                     sought
@@ -272,7 +259,7 @@ impl Stream {
         self.raw().read
     }
 
-    /// Its size as stored, or what was read of it if that is not known in advance.
+    /// Size as stored, or the number of bytes read if the size is not known in advance.
     pub(super) fn size(&self) -> u64 {
         let raw = self.raw();
         match &raw.origin {
@@ -304,7 +291,7 @@ impl Stream {
                 Ok(n) => n,
                 Err(e) => return Err(self.read_error(e)),
             },
-            Decoder::Zstd(_) => self.read_zstd(dst)?,
+            Decoder::Packed(..) => self.read_packed(dst)?,
             _ => self.read_gzip(dst)?,
         };
         self.ended = n == 0;
@@ -325,86 +312,61 @@ impl Stream {
                             return Err(self.boundary_error("gzip", first, &other));
                         }
                     }
-                    self.replace_decoder(|decoder| match decoder {
-                        Decoder::GzipBoundary(raw) => Decoder::Gzip(Box::new(GzDecoder::new(raw))),
-                        other => other,
-                    });
+                    self.cross_gzip_boundary();
                 }
                 Decoder::Gzip(gzip) => match gzip.read(dst) {
-                    Ok(0) => self.replace_decoder(|decoder| match decoder {
-                        Decoder::Gzip(gzip) => Decoder::GzipBoundary(gzip.into_inner()),
-                        other => other,
-                    }),
+                    Ok(0) => self.cross_gzip_boundary(),
                     Ok(n) => return Ok(n),
                     Err(e) if self.raw().broken => return Err(self.read_error(e)),
                     Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(self.truncated("gzip")),
                     Err(e) => return Err(self.compressed(format!("corrupt gzip data ({e})"), DAMAGED)),
                 },
-                Decoder::Plain(_) | Decoder::Zstd(_) | Decoder::Moving => unreachable!("only called for gzip"),
+                _ => unreachable!("only called for gzip"),
             }
         }
     }
 
-    fn read_zstd(&mut self, dst: &mut [u8]) -> Result<usize, InputError> {
+    fn read_packed(&mut self, dst: &mut [u8]) -> Result<usize, InputError> {
+        let (compression, what) = (self.compression, self.compression.name());
         loop {
-            let Decoder::Zstd(zstd) = &mut self.decoder else { unreachable!("only called for zstd") };
-            let Zstd { raw, context, in_frame, wanted, declared, produced: total } = zstd;
-            if !*in_frame {
+            let Decoder::Packed(raw, packed, is_inside) = &mut self.decoder else { unreachable!("not for gzip") };
+            if !*is_inside {
                 let first = raw.consumed() == 0;
-                match raw.peek(ZSTD_HEADER) {
+                match raw.peek(HEADER) {
                     Err(e) => return Err(self.read_error(e)),
                     Ok([]) if !first => return Ok(0),
-                    Ok(header) if detect(header) == Compression::Zstd => {
-                        let is_content = header.starts_with(ZSTD_MAGIC);
-                        *declared = get_frame_content_size(header).ok().flatten().filter(|_| is_content);
-                        *total = 0;
-                        if let Some(id) = get_dict_id_from_frame(header).filter(|_| is_content) {
-                            let reason = format!("zstd data that was made with a dictionary, number {id}, begins");
-                            return Err(self.compressed(reason, DICTIONARY));
+                    // Padding, which xz has in multiples of four bytes.
+                    Ok([0, 0, 0, 0, ..]) if !first && compression == Compression::Xz => {
+                        raw.consume(4);
+                        continue;
+                    }
+                    Ok(header) if packed.is_begun_by(header) => {
+                        if let Err(fault) = packed.begin(header) {
+                            return Err(self.fault(fault));
                         }
                     }
                     Ok(_) => {
                         let other = raw.peek(diagnose::FIRST).unwrap_or_default().to_vec();
-                        return Err(self.boundary_error("zstd", first, &other));
+                        return Err(self.boundary_error(what, first, &other));
                     }
                 }
-                *in_frame = true;
-                *wanted = ZSTD_MAGIC.len() + 1;
             }
             let available = match raw.fill_buf() {
                 Ok(available) => available,
                 Err(e) => return Err(self.read_error(e)),
             };
             let at_end = available.is_empty();
-            let mut input = InBuffer::around(&available[..available.len().min(*wanted)]);
-            let mut output = OutBuffer::around(dst);
-            let result = context.decompress_stream(&mut output, &mut input);
-            let (consumed, produced) = (input.pos(), output.pos());
+            let Step { consumed, produced, is_last } = packed.step(available, dst);
             raw.consume(consumed);
-            *total += produced as u64;
-            match result {
-                Ok(0) if declared.is_some_and(|declared| declared != *total) => {
-                    let reason = format!("corrupt zstd data (a frame of {} bytes has {total})", declared.unwrap_or(0));
-                    return Err(self.compressed(reason, DAMAGED));
-                }
-                Ok(0) => *in_frame = false,
-                Ok(hint) => *wanted = hint,
-                Err(code) => {
-                    let reason = get_error_name(code);
-                    let hint = match reason {
-                        _ if reason.contains("too much memory") => WIDE_WINDOW,
-                        // A dictionary without a number shows only by what it does not explain.
-                        _ if *total == 0 => DAMAGED_AT_FIRST,
-                        _ => DAMAGED,
-                    };
-                    return Err(self.compressed(format!("corrupt or unsupported zstd data ({reason})"), hint));
-                }
+            match is_last {
+                Ok(is_last) => *is_inside = !is_last,
+                Err(fault) => return Err(self.fault(fault)),
             }
             if produced > 0 {
                 return Ok(produced);
             }
-            if at_end && *in_frame {
-                return Err(self.truncated("zstd"));
+            if at_end && *is_inside {
+                return Err(self.truncated(what));
             }
         }
     }
@@ -412,8 +374,7 @@ impl Stream {
     /// Ends the stream after its last byte.
     pub(super) fn finish(self) -> Result<Totals, InputError> {
         let raw = match self.decoder {
-            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) => raw,
-            Decoder::Zstd(zstd) => zstd.raw,
+            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, ..) => raw,
             Decoder::Gzip(_) | Decoder::Moving => unreachable!("a stream is finished after its end"),
         };
         if let Origins::File(file, before) = &raw.origin
@@ -429,15 +390,19 @@ impl Stream {
 
     fn raw(&self) -> &Raw {
         match &self.decoder {
-            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) => raw,
+            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, ..) => raw,
             Decoder::Gzip(gzip) => gzip.get_ref(),
-            Decoder::Zstd(zstd) => &zstd.raw,
             Decoder::Moving => unreachable!("a decoder moves within one call"),
         }
     }
 
-    fn replace_decoder(&mut self, next: impl FnOnce(Decoder) -> Decoder) {
-        self.decoder = next(std::mem::replace(&mut self.decoder, Decoder::Moving));
+    /// Begins or ends a gzip member.
+    fn cross_gzip_boundary(&mut self) {
+        self.decoder = match std::mem::replace(&mut self.decoder, Decoder::Moving) {
+            Decoder::GzipBoundary(raw) => Decoder::Gzip(Box::new(GzDecoder::new(raw))),
+            Decoder::Gzip(gzip) => Decoder::GzipBoundary(gzip.into_inner()),
+            other => other,
+        };
     }
 
     fn read_error(&self, source: io::Error) -> InputError {
@@ -448,11 +413,18 @@ impl Stream {
         InputError::Compressed { name: self.name.clone(), offset: self.raw().consumed(), reason, hint }
     }
 
+    fn fault(&self, fault: Fault) -> InputError {
+        match fault {
+            Fault::Data(reason, hint) => self.compressed(reason, hint),
+            Fault::NoMemory => InputError::NoMemory { bytes: BUFFER },
+        }
+    }
+
     fn truncated(&self, what: &str) -> InputError {
         self.compressed(format!("the {what} data ends too early"), CUT_OFF)
     }
 
-    /// The error for bytes that do not begin compressed data, at the beginning of a file or behind other such data.
+    /// The error for bytes that do not begin compressed data, at the start of a file or after other compressed data.
     fn boundary_error(&self, what: &str, first: bool, bytes: &[u8]) -> InputError {
         match (first, diagnose::foreign(bytes)) {
             (true, _) if bytes.is_empty() => self.compressed(format!("empty, which is not {what} data"), CUT_OFF),
@@ -466,26 +438,5 @@ impl Stream {
 }
 
 const CUT_OFF: &str = "the file was cut off; copy or download it again";
-const DAMAGED: &str = "the file is damaged; copy or download it again, or compress its source anew";
-const DAMAGED_AT_FIRST: &str =
-    "the file is damaged, or was made with a dictionary (zstd -dc -D DICTIONARY FILE); copy or download it again";
 const MISNAMED: &str = "rename it without the compression's extension if it is not compressed, or download it again";
 const TRAILING: &str = "cut them off if they do not belong to the file, or download it again";
-const WIDE_WINDOW: &str = "pipe it: zstd -dc --long=31 FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --long=27 or less";
-const DICTIONARY: &str = "pipe it: zstd -dc -D DICTIONARY FILE | windrow encode - --input-format text|lines|jsonl";
-
-/// The compression, detected from the first bytes.
-fn detect(magic: &[u8]) -> Compression {
-    if magic.starts_with(GZIP_MAGIC) {
-        Compression::Gzip
-    } else if magic.starts_with(ZSTD_MAGIC) || is_skippable_frame(magic) {
-        Compression::Zstd
-    } else {
-        Compression::None
-    }
-}
-
-/// Parallel compressors put a frame of this kind first.
-fn is_skippable_frame(magic: &[u8]) -> bool {
-    matches!(magic, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
-}

@@ -1,7 +1,7 @@
 //! A Parquet file whose footer and page headers can be parsed within their size.
 //!
-//! The library skips fields that it does not know. A list of booleans takes no bytes there, whatever its length, and behind the end of a file
-//! neither do numbers. So a few bytes of nested lists would keep it busy for years. Such lists are errors of the file. (Those of Parquet have no
+//! The library skips fields that it does not know. A list of booleans takes no bytes there, whatever its length, and after the end of a file
+//! neither do numbers. So a few bytes of nested lists would keep it busy for years. Such lists are errors of the file. (Parquet itself has no
 //! lists of booleans in these places.)
 
 use std::collections::HashSet;
@@ -12,10 +12,10 @@ use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-/// Elements that a list without bytes may have.
+/// Limit of elements for a list without bytes.
 const MOST: u64 = 64;
 
-/// Nested values that are followed. The library goes less deep.
+/// Nesting depth that is followed. The library's limit is lower.
 const DEPTH: usize = 96;
 
 /// The length of the footer, and the magic bytes at the end of a file.
@@ -26,7 +26,7 @@ const TAIL: u64 = 8;
 pub(crate) struct ParquetFile<R> {
     file: R,
     is_encrypted: bool,
-    /// Where pages begin whose headers were checked: the library looks at some headers first and reads their pages later.
+    /// Starts of pages whose headers were checked: the library looks at some headers first and reads their pages later.
     pages: Mutex<HashSet<u64>>,
 }
 
@@ -34,7 +34,7 @@ impl<R: ChunkReader> ParquetFile<R> {
     /// Checks the footer.
     ///
     /// # Errors
-    /// It cannot be read, or has such a list.
+    /// The footer cannot be read, or has such a list.
     pub(crate) fn new(file: R) -> Result<Self, ParquetError> {
         let bytes = file.len();
         let mut is_encrypted = false;
@@ -64,12 +64,12 @@ impl<R: Length> Length for ParquetFile<R> {
 impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
     type T = R::T;
 
-    /// The library reads headers of pages here, pages behind a header, and the end of the file.
+    /// The library reads headers of pages here, pages after a header, and the end of the file.
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         if start.saturating_add(TAIL) < self.file.len() && !pages.contains(&start) {
             let Header { bytes, has_page, .. } = check(self.file.get_read(start)?)?;
-            // Behind a header without a page is the next header.
+            // A header without a page is followed by the next header.
             if has_page {
                 pages.insert(start + bytes);
             }
@@ -86,9 +86,9 @@ impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
 #[derive(Debug, Default)]
 struct Header {
     bytes: u64,
-    /// Whether its page has bytes.
+    /// True if its page has bytes.
     has_page: bool,
-    /// In a footer, whether an encryption is named.
+    /// True if a footer names an encryption.
     has_encryption: bool,
 }
 
@@ -103,22 +103,22 @@ fn check(read: impl Read) -> Result<Header, ParquetError> {
     let mut walk = Walk::new(read);
     match walk.value(STRUCT, DEPTH) {
         Ok(()) => Ok(walk.header),
-        // The library says better what else is wrong.
+        // The library has better messages for other faults.
         Err(End::Early) => Ok(Header::default()),
         Err(End::Endless(count)) => {
             let message = format!("a list of {count} booleans in a header, which holds none");
             Err(ParquetError::General(message))
         }
-        Err(End::Short) => Err(ParquetError::EOF("a header ends behind the end of the file".to_owned())),
+        Err(End::Short) => Err(ParquetError::EOF("a header ends past the end of the file".to_owned())),
     }
 }
 
-/// Where a walk ends early.
+/// The reason that a walk ends early.
 #[derive(Debug, PartialEq)]
 enum End {
-    /// At something that the library refuses.
+    /// The walk is at a value that the library refuses.
     Early,
-    /// In something of a fixed length, whose end the library does not miss.
+    /// The data ends in a value of fixed length, which the library detects.
     Short,
     Endless(u64),
 }
@@ -248,12 +248,12 @@ mod tests {
         for end in 0..every_kind.len() {
             assert!(matches!(walked(&every_kind[..end]), Err(End::Early | End::Short)), "{end}");
         }
-        // The library would skip these numbers without an end.
+        // The library would skip these numbers endlessly.
         assert_eq!(walked(&[0x19, 0xf7, 0xff, 0xff, 0xff, 0xff, 7, 1, 2, 3]), Err(End::Short));
     }
 
     #[test]
-    fn a_header_tells_whether_a_page_follows() {
+    fn a_header_shows_whether_a_page_follows() {
         // Fields 1 to 3, as numbers; the size of the page is the third.
         for (size, has_page) in [(0, false), (14, true)] {
             let header = check(&[0x15, 0, 0x15, 2, 0x15, size, 0][..]).unwrap();
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(walked(&[0x1a, 0xf2, 0xff, 0xff, 0xff, 0xff, 7, 0]), Err(End::Endless(0x7fff_ffff)));
         assert_eq!(walked(&[0x1b, 65, 0x12, 0]), Err(End::Endless(65)));
         assert_eq!(walked(&[0x1b, 2, 0x13, 0, 0, 0]), Ok(()));
-        // Inside of lists and structs.
+        // Inside lists and structs.
         assert_eq!(walked(&[0x19, 0x2c, 0, 0x19, 0xf1, 65]), Err(End::Endless(65)));
         assert_eq!(walked(&[0x1c; 200]), Err(End::Early));
         assert!(check(&[0x19, 0xf1, 65][..]).unwrap_err().to_string().contains("a list of 65 booleans"));

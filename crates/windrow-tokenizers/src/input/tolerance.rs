@@ -1,4 +1,4 @@
-//! Inputs that cannot be read as they are meant to, of a run that goes on with the others.
+//! Unreadable inputs of a run that continues with the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,17 +22,17 @@ struct State {
 }
 
 impl Tolerance {
-    /// Without `is_record` JSON lines stay what they are.
+    /// A reader without `is_record` keeps JSON lines as JSON lines.
     pub(crate) fn new(is_record: Option<IsRecord>) -> Self {
         Self { is_record, state: Mutex::default() }
     }
 
-    /// The rest of this input is not needed.
+    /// Marks the rest of this input as unneeded.
     pub(crate) fn give_up(&self, file: u32) {
         self.state().given_up.insert(file);
     }
 
-    /// Cause for which this input could not be read to its end. It is known before a record of a later one is delivered.
+    /// The error that ended reading this input early. It is known before a record of a later input is delivered.
     pub(crate) fn take_failure(&self, file: u32) -> Option<InputError> {
         self.state().failed.remove(&file)
     }
@@ -55,7 +55,7 @@ impl Tolerance {
         self.is_record.is_some()
     }
 
-    /// True if an input whose first line this is has JSON lines; remembers it if it does not.
+    /// True if an input with this first line has JSON lines; remembers the input if not.
     pub(super) fn has_records(&self, file: u32, first_line: &[u8]) -> bool {
         let has_records = self.is_record.as_ref().is_none_or(|is_record| is_record(first_line));
         if !has_records {

@@ -1,11 +1,11 @@
-//! Inputs that are named by a URL.
+//! Inputs given by a URL.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::InputError;
 
-/// What stands before `://`.
+/// The scheme before `://`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Scheme {
     S3,
@@ -19,22 +19,22 @@ pub(super) struct Url {
     pub(super) scheme: Scheme,
     /// The scheme as given, the host with its port, or the bucket.
     pub(super) root: String,
-    /// The key: what follows the slash behind the root. The keys of buckets are taken as they stand, those of web servers are decoded.
+    /// The key: the text after the root slash. Keys of buckets are taken literally, keys of web servers are decoded.
     pub(super) key: String,
-    /// What follows the `?` of a web server's URL. It may be a signature, so neither messages nor manifests have it.
+    /// The query of a web server's URL, after the `?`. It may be a signature, so neither messages nor manifests have it.
     pub(super) query: Option<String>,
 }
 
-/// What an argument that looks like a URL stands for.
+/// The result of parsing an argument that looks like a URL.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// `file://`.
+    /// A path, from `file://`.
     Local(PathBuf),
     Remote(Url),
 }
 
 impl Named {
-    /// Nothing, unless the argument begins with letters and `://`.
+    /// Parses an argument; `None` unless the argument begins with letters and `://`.
     pub(super) fn parse(arg: &str) -> Result<Option<Self>, InputError> {
         let Some((scheme, rest)) = arg.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
             return Ok(None);
@@ -93,7 +93,7 @@ impl fmt::Display for Url {
     }
 }
 
-/// What helps where a web server does not do what is needed.
+/// Advice for a web server without a needed capability.
 pub(super) const PIPED: &str = "download it first, or pipe it: curl -L URL | windrow encode - --input-format FORMAT";
 
 fn is_scheme(text: &str) -> bool {
@@ -101,7 +101,7 @@ fn is_scheme(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
-/// The text with its `%41` decoded, if it is text then.
+/// The text with escapes such as `%41` decoded, if the result is text.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

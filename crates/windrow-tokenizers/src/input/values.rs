@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
+use chrono::DateTime;
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type};
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
@@ -13,20 +14,19 @@ use serde::Serialize;
 
 const DAY: i64 = 86_400;
 
-/// What numbers stand for.
+/// The meaning of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     Plain,
     Unsigned,
     /// Days since 1970.
     Date,
-    /// Such parts of a second since 1970, and whether they are of UTC.
+    /// Fractions of a second since 1970, with their number per second, and true for times in UTC.
     Timestamp(i64, bool),
 }
 
 /// A decoder and the values that it has decoded, without nulls.
 enum Values {
-    None,
     Bools(ColumnReaderImpl<parquet::data_type::BoolType>, Vec<bool>),
     Ints(ColumnReaderImpl<parquet::data_type::Int32Type>, Vec<i32>),
     Longs(ColumnReaderImpl<parquet::data_type::Int64Type>, Vec<i64>),
@@ -42,7 +42,8 @@ pub(super) struct ValueColumn {
     meaning: Meaning,
     level: i16,
     levels: Vec<i16>,
-    values: Values,
+    /// None before the first row group.
+    values: Option<Values>,
     next: usize,
 }
 
@@ -52,12 +53,12 @@ impl ValueColumn {
         let meaning = meaning(column)?;
         let level = column.max_def_level();
         let name = name.to_owned();
-        Some(Self { name, leaf, meaning, level, levels: Vec::new(), values: Values::None, next: 0 })
+        Some(Self { name, leaf, meaning, level, levels: Vec::new(), values: None, next: 0 })
     }
 
-    /// Goes on in another row group.
+    /// Continues in another row group.
     pub(super) fn open(&mut self, column: ColumnDescPtr, pages: Box<dyn PageReader>) -> Result<(), ParquetError> {
-        self.values = match get_column_reader(column, pages) {
+        self.values = Some(match get_column_reader(column, pages) {
             ColumnReader::BoolColumnReader(reader) => Values::Bools(reader, Vec::new()),
             ColumnReader::Int32ColumnReader(reader) => Values::Ints(reader, Vec::new()),
             ColumnReader::Int64ColumnReader(reader) => Values::Longs(reader, Vec::new()),
@@ -65,7 +66,7 @@ impl ValueColumn {
             ColumnReader::DoubleColumnReader(reader) => Values::Doubles(reader, Vec::new()),
             ColumnReader::ByteArrayColumnReader(reader) => Values::Bytes(reader, Vec::new()),
             _ => return Err(ParquetError::NYI("values of this type".to_owned())),
-        };
+        });
         Ok(())
     }
 
@@ -73,8 +74,7 @@ impl ValueColumn {
     pub(super) fn decode(&mut self, rows: usize) -> Result<(), ParquetError> {
         self.next = 0;
         let (levels, level) = (&mut self.levels, self.level);
-        match &mut self.values {
-            Values::None => unreachable!("a row group is open"),
+        match self.values.as_mut().expect("a row group is open") {
             Values::Bools(reader, values) => decode(reader, rows, level, levels, values),
             Values::Ints(reader, values) => decode(reader, rows, level, levels, values),
             Values::Longs(reader, values) => decode(reader, rows, level, levels, values),
@@ -84,13 +84,12 @@ impl ValueColumn {
         }
     }
 
-    /// Appends the value of a row as JSON; false if it is no text although it should be.
+    /// Appends the value of a row as JSON; false if the value should be text but is not.
     pub(super) fn put(&self, row: usize, bytes: &mut Vec<u8>) -> bool {
         let written = if !self.has_value(row) {
             bytes.write_all(b"null")
         } else {
-            match &self.values {
-                Values::None => unreachable!("a row group is open"),
+            match self.values.as_ref().expect("a row group is open") {
                 Values::Bools(_, values) => write!(bytes, "{}", values[self.next]),
                 Values::Ints(_, values) => self.put_number(values[self.next].into(), values[self.next] as u32, bytes),
                 Values::Longs(_, values) => self.put_number(values[self.next], values[self.next] as u64, bytes),
@@ -110,27 +109,38 @@ impl ValueColumn {
         match self.meaning {
             Meaning::Plain => write!(bytes, "{number}"),
             Meaning::Unsigned => write!(bytes, "{unsigned}"),
-            Meaning::Date => {
-                let (year, month, day) = civil(number);
-                write!(bytes, "\"{year:04}-{month:02}-{day:02}\"")
-            }
+            Meaning::Date => put_day(number.saturating_mul(DAY), "%Y-%m-%d", number, bytes),
             Meaning::Timestamp(parts, is_utc) => {
                 let (seconds, rest) = (number.div_euclid(parts), number.rem_euclid(parts));
-                let (year, month, day) = civil(seconds.div_euclid(DAY));
-                let second = seconds.rem_euclid(DAY);
-                write!(bytes, "\"{year:04}-{month:02}-{day:02}T")?;
-                write!(bytes, "{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)?;
+                let mut format = "%Y-%m-%dT%H:%M:%S".to_owned();
                 if rest > 0 {
-                    write!(bytes, ".{rest:0digits$}", digits = parts.ilog10() as usize)?;
+                    format += &format!(".{rest:0digits$}", digits = parts.ilog10() as usize);
                 }
-                bytes.write_all(if is_utc { b"Z\"" } else { b"\"" })
+                format += if is_utc { "Z" } else { "" };
+                put_day(seconds, &format, number, bytes)
             }
         }
     }
 
-    /// The row is done with.
+    /// The row is finished.
     pub(super) fn take(&mut self, row: usize) {
         self.next += usize::from(self.has_value(row));
+    }
+
+    /// The bytes in a row of a column of text, among the values not yet taken.
+    pub(super) fn text(&self, row: usize) -> Option<&[u8]> {
+        match &self.values {
+            Some(Values::Bytes(_, values)) if self.has_value(row) => Some(values[self.next].data()),
+            _ => None,
+        }
+    }
+
+    /// Bytes of the decoded rows of a column of text.
+    pub(super) fn text_bytes(&self) -> usize {
+        match &self.values {
+            Some(Values::Bytes(_, values)) => values.iter().map(ByteArray::len).sum(),
+            _ => 0,
+        }
     }
 
     fn has_value(&self, row: usize) -> bool {
@@ -138,7 +148,7 @@ impl ValueColumn {
     }
 }
 
-/// Appends a number. What JSON cannot write as one is a string.
+/// Appends a number. A number that JSON cannot write becomes a string.
 fn put_float(number: impl Serialize, value: f64, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     let name = match value {
         _ if value.is_finite() => return serde_json::to_writer(bytes, &number).map_err(Into::into),
@@ -150,7 +160,7 @@ fn put_float(number: impl Serialize, value: f64, bytes: &mut Vec<u8>) -> std::io
 }
 
 /// Decodes the next rows, all of them: their levels, unless `level` is 0, and their values without nulls.
-pub(super) fn decode<T: DataType>(
+fn decode<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     rows: usize,
     level: i16,
@@ -167,7 +177,7 @@ pub(super) fn decode<T: DataType>(
     Ok(())
 }
 
-/// What the values of a column mean; `None` if they have no JSON.
+/// The meaning of a column's values; `None` if they have no JSON.
 fn meaning(column: &ColumnDescriptor) -> Option<Meaning> {
     match (column.physical_type(), column.logical_type_ref(), column.converted_type()) {
         (Type::INT96 | Type::FIXED_LEN_BYTE_ARRAY, ..) => None,
@@ -202,17 +212,12 @@ fn meaning(column: &ColumnDescriptor) -> Option<Meaning> {
     }
 }
 
-/// Year, month and day of so many days since 1970, in the Gregorian calendar. Years begin in March here, so that leap days end them.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march + 2) / 5 + 1;
-    let month = if march < 10 { march + 3 } else { march - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, day)
+/// Appends a time in seconds since 1970 in a format, or the number of the column if it is outside the years of the calendar.
+fn put_day(seconds: i64, format: &str, number: i64, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+    match DateTime::from_timestamp(seconds, 0) {
+        Some(time) => write!(bytes, "\"{}\"", time.format(format)),
+        None => write!(bytes, "{number}"),
+    }
 }
 
 #[cfg(test)]
@@ -221,18 +226,20 @@ mod tests {
 
     #[test]
     fn days_become_dates() {
-        let dates = [
-            (0, (1970, 1, 1)),
-            (-1, (1969, 12, 31)),
-            (59, (1970, 3, 1)),
-            (11_016, (2000, 2, 29)),
-            (11_017, (2000, 3, 1)),
-            (19_782, (2024, 2, 29)),
-            (-719_528, (0, 1, 1)),
-            (20_453, (2025, 12, 31)),
-        ];
-        for (days, date) in dates {
-            assert_eq!(civil(days), date, "{days}");
+        let written = |days: i64| {
+            let mut bytes = Vec::new();
+            put_day(days.saturating_mul(DAY), "%Y-%m-%d", days, &mut bytes).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        for (days, date) in [
+            (0, "\"1970-01-01\""),
+            (-1, "\"1969-12-31\""),
+            (11_016, "\"2000-02-29\""),
+            (19_782, "\"2024-02-29\""),
+            (-719_528, "\"0000-01-01\""),
+            (i64::MAX, "9223372036854775807"),
+        ] {
+            assert_eq!(written(days), date, "{days}");
         }
     }
 }

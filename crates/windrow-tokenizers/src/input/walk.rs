@@ -1,10 +1,10 @@
 //! Finds the files of directories.
 //!
-//! One walker serves all commands. It follows symbolic links, but not in circles. It skips hidden files and folders, as patterns do,
+//! One walker serves all commands. It follows symbolic links, but not in cycles. It skips hidden files and folders, as patterns do,
 //! and on request also the entries that ignore files name (`.gitignore`, `.ignore`, git's own excludes). It counts what it skips.
-//! An entry that cannot be read ends no walk.
+//! The walk continues after an entry that cannot be read.
 //!
-//! Hidden are names that begin with a dot, and what data jobs leave in their folders: names that begin with `_` (`_temporary`, `_delta_log`,
+//! Hidden are names that begin with a dot, and leftovers of data jobs: names that begin with `_` (`_temporary`, `_delta_log`,
 //! `_SUCCESS`), unless they are partitions (`_key=value`), and those that end with `._COPYING_`. Spark, Hive, pyarrow and Trino hide the same.
 
 use std::collections::BTreeSet;
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 use ignore::{DirEntry, WalkBuilder};
 
-use super::InputError;
+use super::{Compression, InputError};
 use crate::shown;
 
-/// Which entries of a directory are skipped.
+/// The entries of a directory that are skipped.
 ///
 /// ```
 /// use windrow_tokenizers::input::{WalkOptions, walk};
@@ -33,10 +33,10 @@ use crate::shown;
 pub struct WalkOptions {
     /// Include hidden files and folders.
     pub hidden: bool,
-    /// The directory may hold source code, where a name that begins with `_` is as good as any (`__init__.py`). Below such names, only JSON lines
+    /// The directory may hold source code, where names that begin with `_` are ordinary (`__init__.py`). Below such names, only JSON lines
     /// and Parquet are hidden.
     pub source: bool,
-    /// Skip the entries that ignore files name. Those of parent folders count too, and those of git only inside of a repository.
+    /// Skip the entries that ignore files name. Those of parent folders count too, and those of git only inside a repository.
     pub ignore_files: bool,
 }
 
@@ -53,8 +53,8 @@ pub struct WalkOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Walked {
-    /// Regular files, also behind links, in bytewise order of their paths.
+pub struct WalkedTree {
+    /// Regular files, including the targets of links, in bytewise order of their paths.
     pub files: Vec<PathBuf>,
     /// Entries that cannot be read, such as broken links and folders that cannot be listed, with the system's errors. All others are found.
     pub broken: Vec<(PathBuf, io::Error)>,
@@ -65,9 +65,9 @@ pub struct Walked {
     pub hidden: usize,
     /// Files and folders skipped because of ignore files. The contents of such a folder are not counted.
     pub ignored: usize,
-    /// Notes for the user that need no action: links in circles, ignore files that cannot be read, skipped entries.
+    /// Notes for the user that need no action: links in cycles, ignore files that cannot be read, skipped entries.
     pub notes: Vec<String>,
-    /// Some of the names that data jobs hide.
+    /// Some names of leftovers of data jobs.
     pub(super) leavings: Leavings,
 }
 
@@ -88,20 +88,20 @@ pub struct Walked {
 ///
 /// # Errors
 /// [`InputError::Unreadable`] if `root` cannot be listed.
-pub fn walk(root: &Path, options: &WalkOptions) -> Result<Walked, InputError> {
+pub fn walk(root: &Path, options: &WalkOptions) -> Result<WalkedTree, InputError> {
     let mut builder = WalkBuilder::new(root);
     builder.follow_links(true).standard_filters(options.ignore_files).hidden(!options.hidden);
     if options.hides_leavings() {
         builder.filter_entry(|entry| entry.depth() == 0 || !is_leaving(entry.file_name()));
     }
-    let mut walked = Walked::default();
+    let mut walked = WalkedTree::default();
     let mut folders = Vec::new();
     let mut met = Counts::default();
     for entry in builder.build() {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                // The error of a folder that cannot be listed follows the folder.
+                // The error of an unlistable folder follows the folder.
                 let path = loop_of(&error).or(path_of(&error)).map(Path::to_path_buf);
                 if path.as_ref().is_none_or(|path| folders.last() != Some(path)) {
                     met.add(path.as_deref().and_then(Path::file_name), options);
@@ -131,9 +131,9 @@ pub fn walk(root: &Path, options: &WalkOptions) -> Result<Walked, InputError> {
             walked.special += 1;
         }
     }
-    walked.count_left_out(&folders, &met, options);
+    walked.count_excluded(&folders, &met, options);
     walked.files.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-    walked.note_left_out(root);
+    walked.note_excluded(root);
     Ok(walked)
 }
 
@@ -141,19 +141,7 @@ fn is(entry: &DirEntry, what: impl Fn(&fs::FileType) -> bool) -> bool {
     entry.file_type().is_some_and(|kind| what(&kind))
 }
 
-/// True if a folder that is read hides this name.
-///
-/// ```
-/// use windrow_tokenizers::input::is_hidden;
-///
-/// assert!([".git", "_temporary", "part-0.parquet._COPYING_"].iter().all(|name| is_hidden(name.as_ref())));
-/// assert!(!["a.txt", "_key=1", "a_b"].iter().any(|name| is_hidden(name.as_ref())));
-/// ```
-pub fn is_hidden(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b".") || is_leaving(name)
-}
-
-/// True if a data job hides this name.
+/// True if the name marks a leftover of a data job.
 pub(super) fn is_leaving(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     (name.starts_with(b"_") && !name.contains(&b'=')) || name.ends_with(b"._COPYING_")
@@ -162,12 +150,12 @@ pub(super) fn is_leaving(name: &OsStr) -> bool {
 /// True if a file with this name is JSON lines or Parquet, possibly compressed.
 fn is_data(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_lowercase();
-    let stem = [".gz", ".zst", ".zstd"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(&name);
+    let (stem, _) = Compression::of_name(&name);
     [".jsonl", ".ndjson", ".parquet"].iter().any(|suffix| stem.ends_with(suffix))
 }
 
 impl WalkOptions {
-    /// True if all is hidden that data jobs hide.
+    /// True if all leftovers of data jobs are hidden.
     fn hides_leavings(&self) -> bool {
         !self.hidden && !self.source
     }
@@ -176,7 +164,7 @@ impl WalkOptions {
         name.as_encoded_bytes().starts_with(b".") || (self.hides_leavings() && is_leaving(name))
     }
 
-    /// The first name on the way to a file below a folder that a data job hides, if that hides the file. Some names may have been asked for.
+    /// The first name on the path to a file that marks a leftover of a data job, if it hides the file. Names with `is_named` do not count.
     pub(super) fn leaving_above<'p>(&self, path: &'p Path, is_named: impl Fn(&OsStr) -> bool) -> Option<&'p OsStr> {
         if self.hidden || (self.source && !path.file_name().is_some_and(is_data)) {
             return None;
@@ -185,7 +173,7 @@ impl WalkOptions {
     }
 }
 
-/// Names that data jobs hide: the first ones, for a note.
+/// Names of leftovers of data jobs: the first ones, for a note.
 #[derive(Debug, Default)]
 pub(super) struct Leavings(BTreeSet<OsString>);
 
@@ -198,10 +186,10 @@ impl Leavings {
     }
 }
 
-/// Names that a note lists.
+/// Number of names that a note lists.
 pub(super) const NAMED: usize = 3;
 
-/// Names for a note: the first ones, and how many more there are.
+/// Names for a note: the first ones, and the number of the others.
 pub(super) fn listed<N: AsRef<OsStr>>(names: &[N]) -> String {
     let mut list: Vec<String> = names.iter().take(NAMED).map(|name| shown(name).to_string()).collect();
     if names.len() > NAMED {
@@ -234,7 +222,7 @@ impl Counts {
     }
 }
 
-impl Walked {
+impl WalkedTree {
     /// Records an entry that the walker could not follow.
     fn fault(&mut self, root: &Path, error: ignore::Error) -> Result<(), InputError> {
         if let Some(link) = loop_of(&error) {
@@ -251,9 +239,9 @@ impl Walked {
     }
 
     /// Counts what the walker skipped: the entries of its folders, less the `met` ones.
-    fn count_left_out(&mut self, folders: &[PathBuf], met: &Counts, options: &WalkOptions) {
+    fn count_excluded(&mut self, folders: &[PathBuf], met: &Counts, options: &WalkOptions) {
         let mut there = Counts::default();
-        // The walk has recorded the error of a folder that cannot be listed.
+        // The walk has recorded the error of an unlistable folder.
         for entry in folders.iter().flat_map(fs::read_dir).flatten().flatten() {
             let name = entry.file_name();
             there.add(Some(&name), options);
@@ -266,28 +254,23 @@ impl Walked {
         self.ignored = there.others.saturating_sub(met.others);
     }
 
-    pub(super) fn note_left_out(&mut self, root: &Path) {
+    pub(super) fn note_excluded(&mut self, root: &Path) {
         let entries = |count| if count == 1 { "file or folder" } else { "files and folders" };
-        if self.hidden > 0 {
+        let Self { hidden, ignored, .. } = *self;
+        if hidden > 0 {
             let names: Vec<&OsString> = self.leavings.0.iter().collect();
             let such = if names.is_empty() { String::new() } else { format!(", such as {}", listed(&names)) };
-            let Self { hidden, .. } = *self;
-            self.notes.push(format!(
-                "{}: {hidden} hidden {} left out{such} (--hidden takes them)",
-                shown(root),
-                entries(hidden)
-            ));
+            let what = entries(hidden);
+            self.notes.push(format!("{}: {hidden} hidden {what} excluded{such} (--hidden takes them)", shown(root)));
         }
-        if self.ignored > 0 {
-            let Self { ignored, .. } = *self;
-            let what = entries(ignored);
-            self.notes
-                .push(format!("{}: {ignored} {what} left out by ignore files (--no-ignore takes them)", shown(root)));
+        if ignored > 0 {
+            let what = format!("{ignored} {} excluded by ignore files", entries(ignored));
+            self.notes.push(format!("{}: {what} (--no-ignore takes them)", shown(root)));
         }
     }
 }
 
-/// The error of the system below the texts that the walker adds, which name the path once more.
+/// The system's error, without the walker's texts, which repeat the path.
 fn system_error(error: &ignore::Error) -> Option<io::Error> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = error.io_error().map(|error| error as _);
     while let Some(error) = cause {
@@ -299,7 +282,7 @@ fn system_error(error: &ignore::Error) -> Option<io::Error> {
     None
 }
 
-/// The link that closes a circle, if that is the error.
+/// The link that closes a cycle, if the error is about one.
 fn loop_of(error: &ignore::Error) -> Option<&Path> {
     match error {
         ignore::Error::Loop { child, .. } => Some(child),

@@ -5,13 +5,13 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, me
 
 const CHUNK: usize = blake3::CHUNK_LEN;
 
-/// A blake3 hasher that allows the first 1024 bytes to change until the end. A file with a header that counts what follows need not
+/// A blake3 hasher that allows the first 1024 bytes to change until the end. A file with a header that counts the data after it need not
 /// be read again.
 ///
-/// blake3 is a binary tree over chunks of 1024 bytes in which every left subtree is a full power of two. So the data behind the
-/// first chunk consists of subtrees of 1, 2, 4, ... chunks. Each starts at an offset equal to its size. Their chaining values are
-/// kept (one per doubling of the file). At the end the first chunk is merged with them from left to right. Only the last subtree
-/// can be incomplete, and it is the right child of the root.
+/// blake3 is a binary tree over chunks of 1024 bytes in which every left subtree is a full power of two. So the data after the first chunk consists
+/// of subtrees of 1, 2, 4, ... chunks. Each starts at an offset equal to its size. Their chaining values are kept (one per doubling of the file).
+/// At the end the first chunk is merged with them from left to right. Only the last subtree can be incomplete, and it is the right child of the
+/// root.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LateHeadDigest {
     head: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Why an output could not be written.
+//! The errors of an output.
 
 use std::fmt;
 use std::io;
@@ -19,7 +19,7 @@ const REMOVED: &str = "; what was written so far is removed";
 /// let directory = tempfile::tempdir()?;
 /// std::fs::write(directory.path().join("corpus.ids.npy"), "")?;
 /// let error = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300)).unwrap_err();
-/// assert_eq!(error.kind(), OutputErrorKind::CannotCreate);
+/// assert_eq!(error.kind(), OutputErrorKind::Exists);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,9 @@ const REMOVED: &str = "; what was written so far is removed";
 pub enum OutputErrorKind {
     /// The options contradict each other or the vocabulary: nothing was touched.
     Usage,
-    /// A file cannot be created: it exists, another run is writing it, or its directory is missing or refuses it.
+    /// A file exists and must not be replaced.
+    Exists,
+    /// A file cannot be created: another run is writing it, or its directory is missing or refuses it.
     CannotCreate,
     /// The operating system failed to write, flush, sync or rename.
     Io,
@@ -52,7 +54,7 @@ pub enum OutputErrorKind {
 /// let directory = tempfile::tempdir()?;
 /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
 /// let error = output.append(&[7, 70_000], &[1, 2]).unwrap_err();
-/// assert_eq!((error.kind(), error.document(), error.exit_code()), (OutputErrorKind::Id, Some(1), 1));
+/// assert_eq!((error.kind(), error.document()), (OutputErrorKind::Id, Some(1)));
 /// assert!(error.to_string().starts_with("id 70000 in document 1 (from 0) does not fit u16"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -66,7 +68,7 @@ struct Inner {
     hint: Option<String>,
     path: Option<PathBuf>,
     document: Option<u64>,
-    left_behind: Vec<PathBuf>,
+    not_removed: Vec<PathBuf>,
     kept_shards: usize,
     source: Option<io::Error>,
 }
@@ -79,7 +81,7 @@ impl OutputError {
             hint: None,
             path: None,
             document: None,
-            left_behind: Vec::new(),
+            not_removed: Vec::new(),
             kept_shards: 0,
             source: None,
         }))
@@ -104,7 +106,7 @@ impl OutputError {
         error
     }
 
-    /// Something that no run has made has a name of the output.
+    /// An error for an entry that has a name of the output and that no run has made.
     pub(crate) fn in_the_way(path: &Path, what: impl fmt::Display) -> Self {
         Self::new(OutputErrorKind::CannotCreate, format!("{} is in the way: it {what}", shown(path)))
             .at(path)
@@ -115,11 +117,11 @@ impl OutputError {
         Self::new(OutputErrorKind::Interrupted, "interrupted: the output was abandoned and nothing was published")
     }
 
-    /// An input that must be read from its beginning cannot be compared with what was read before.
+    /// An error for an input that must be read from its beginning, and so cannot be compared with the input of the earlier run.
     pub(crate) fn cannot_resume_stream(name: &str) -> Self {
         let message = format!("{}: cannot resume: it is not a file, so it may have changed", shown(name));
         Self::new(OutputErrorKind::CannotCreate, message)
-            .hint("write it to a file first, or start anew without --resume, which removes the finished shards")
+            .hint("write it to a file first, or start again without --resume, which removes the finished shards")
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -138,7 +140,7 @@ impl OutputError {
     }
 
     pub(crate) fn leaving(mut self, paths: Vec<PathBuf>) -> Self {
-        self.0.left_behind.extend(paths);
+        self.0.not_removed.extend(paths);
         self
     }
 
@@ -157,18 +159,6 @@ impl OutputError {
         self.0.kind
     }
 
-    /// The exit status that a command reports for it, according to `sysexits.h` if that has one.
-    pub fn exit_code(&self) -> u8 {
-        match self.0.kind {
-            OutputErrorKind::Usage => 2,
-            OutputErrorKind::Document => 65,
-            OutputErrorKind::CannotCreate => 73,
-            OutputErrorKind::Io => 74,
-            OutputErrorKind::Id | OutputErrorKind::Accounting => 1,
-            OutputErrorKind::Interrupted => 130,
-        }
-    }
-
     /// The file or directory concerned, under its final name.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
@@ -179,22 +169,22 @@ impl OutputError {
         self.0.document
     }
 
-    /// Number of finished shards that were kept: a run that [resumes](super::OutputOptions::resume) continues behind them.
+    /// Number of finished shards that were kept: a run that [resumes](super::OutputOptions::resume) continues after them.
     pub fn kept_shards(&self) -> usize {
         self.0.kept_shards
     }
 
     /// Staged files that could not be removed either and must be removed by hand. Almost always empty.
-    pub fn left_behind(&self) -> &[PathBuf] {
-        &self.0.left_behind
+    pub fn not_removed(&self) -> &[PathBuf] {
+        &self.0.not_removed
     }
 }
 
 impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
-        for path in &self.0.left_behind {
-            write!(f, "\nleft behind: {}", shown(path))?;
+        for path in &self.0.not_removed {
+            write!(f, "\nnot removed: {}", shown(path))?;
         }
         match &self.0.hint {
             Some(hint) => write!(f, "\nhint: {hint}"),

@@ -1,17 +1,22 @@
 //! One staged file: buffered, hashed while it is written, and checked for abandonment.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::digest::LateHeadDigest;
-use super::error::{OutputError, OutputErrorKind};
+use super::error::OutputError;
 use super::staging::Staging;
-use super::storage::{Storage, read_blocks, write_all};
+use super::storage::{Stored, read_blocks};
+use crate::format::Dtype;
 
 /// Bytes per write call. Large enough for any disk, small enough to be still cached when it is hashed.
 const BLOCK: usize = 1 << 20;
+
+/// Bytes and ids buffered at a time, so that a document of any length passes through one small buffer.
+const PUT: usize = 256 << 10;
+pub(crate) const IDS: usize = 1 << 15;
 
 /// Bytes of a file per write-back: a few tenths of a second on most disks.
 const WRITE_BACK: u64 = 32 << 20;
@@ -22,17 +27,12 @@ pub(crate) struct StagedFile {
     target: PathBuf,
     buffer: Vec<u8>,
     bytes: u64,
-    /// The part of it that was handed out for write-back.
+    /// Bytes of the file that were handed out for write-back.
     handed_out: u64,
     digest: LateHeadDigest,
+    /// The marked state, to which the file can return: number of bytes, and their digest.
+    mark: Option<(u64, LateHeadDigest)>,
     staging: Staging,
-}
-
-/// A state to which a file can return.
-#[derive(Debug, Default)]
-pub(crate) struct Mark {
-    bytes: u64,
-    digest: LateHeadDigest,
 }
 
 /// A staged file that is complete, synced and closed.
@@ -52,11 +52,12 @@ impl StagedFile {
             bytes: 0,
             handed_out: 0,
             digest: LateHeadDigest::default(),
+            mark: None,
             staging: staging.clone(),
         }
     }
 
-    /// Continues behind the first `bytes`, which another run has written. Calls `each` with them.
+    /// Continues after the first `bytes`, which another run has written. Calls `each` with them.
     pub(crate) fn resume(mut self, bytes: u64, mut each: impl FnMut(&[u8])) -> Result<Self, OutputError> {
         let Self { file, digest, staging, .. } = &mut self;
         let storage = staging.storage();
@@ -72,10 +73,20 @@ impl StagedFile {
         Ok(self)
     }
 
-    /// `add` appends to the buffer, which is then written if it is full. `add` should append less than half a mebibyte per call.
+    /// Lets `add` append to the buffer, and writes the buffer if it is full. `add` should append less than half a mebibyte per call.
     pub(crate) fn put(&mut self, add: impl FnOnce(&mut Vec<u8>)) -> Result<(), OutputError> {
         add(&mut self.buffer);
         if self.buffer.len() >= BLOCK { self.flush() } else { Ok(()) }
+    }
+
+    /// Appends any number of bytes.
+    pub(crate) fn put_all(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        bytes.chunks(PUT).try_for_each(|part| self.put(|buffer| buffer.extend_from_slice(part)))
+    }
+
+    /// Appends any number of ids, all of which fit the element type.
+    pub(crate) fn put_ids(&mut self, ids: &[u32], dtype: Dtype) -> Result<(), OutputError> {
+        ids.chunks(IDS).try_for_each(|block| self.put(|buffer| dtype.put(block, buffer)))
     }
 
     /// Writes the buffered bytes.
@@ -83,25 +94,27 @@ impl StagedFile {
         self.staging.check()?;
         self.digest.update(&self.buffer);
         self.bytes += self.buffer.len() as u64;
-        let written = write_all(self.staging.storage(), &self.file, &self.buffer);
+        let written = self.stored().write_all(&self.buffer);
         self.buffer.clear();
         written.map_err(|error| self.failed("cannot write", error))
     }
 
-    /// The state of the file now.
-    pub(crate) fn mark(&mut self) -> Result<Mark, OutputError> {
+    /// Marks the state of the file now.
+    pub(crate) fn mark(&mut self) -> Result<(), OutputError> {
         self.flush()?;
-        Ok(Mark { bytes: self.bytes, digest: self.digest.clone() })
+        self.mark = Some((self.bytes, self.digest.clone()));
+        Ok(())
     }
 
-    /// Removes everything that was added since the mark was taken.
-    pub(crate) fn return_to(&mut self, mark: Mark) -> Result<(), OutputError> {
+    /// Removes everything that was added since the mark was set.
+    pub(crate) fn return_to_mark(&mut self) -> Result<(), OutputError> {
+        let Some((bytes, digest)) = self.mark.take() else { return Ok(()) };
         self.staging.check()?;
         self.buffer.clear();
-        let truncated = self.staging.storage().truncate(&self.file, mark.bytes);
+        let truncated = self.staging.storage().truncate(&self.file, bytes);
         truncated.map_err(|error| self.failed("cannot shorten", error))?;
-        self.handed_out = self.handed_out.min(mark.bytes);
-        (self.bytes, self.digest) = (mark.bytes, mark.digest);
+        self.handed_out = self.handed_out.min(bytes);
+        (self.bytes, self.digest) = (bytes, digest);
         Ok(())
     }
 
@@ -109,12 +122,11 @@ impl StagedFile {
     pub(crate) fn replace_head(&mut self, head: &[u8]) -> Result<(), OutputError> {
         self.flush()?;
         self.digest.replace_head(head);
-        let replaced =
-            (&*self.file).seek(SeekFrom::Start(0)).and_then(|_| write_all(self.staging.storage(), &self.file, head));
+        let replaced = (&*self.file).seek(SeekFrom::Start(0)).and_then(|_| self.stored().write_all(head));
         replaced.map_err(|error| self.failed("cannot write the header of", error))
     }
 
-    /// The file, if enough was written since the last write-back.
+    /// The next part of the file to write back, if enough was written since the last write-back.
     pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
         (self.bytes - self.handed_out >= WRITE_BACK).then(|| {
             self.handed_out = self.bytes;
@@ -129,18 +141,22 @@ impl StagedFile {
         Ok(self.bytes)
     }
 
-    /// blake3 of what was written, in hexadecimal.
+    /// blake3 of the bytes written so far, in hexadecimal.
     pub(crate) fn hash_so_far(&self) -> String {
         self.digest.clone().finish().to_hex().to_string()
     }
 
-    /// As [`sync`](Self::sync), and closes it.
+    /// [Syncs](Self::sync) the file and closes it.
     pub(crate) fn complete(mut self) -> Result<Complete, OutputError> {
         self.sync()?;
         Ok(Complete { bytes: self.bytes, blake3: self.digest.finish(), target: self.target })
     }
 
-    /// Its output.
+    fn stored(&self) -> Stored<'_> {
+        Stored(self.staging.storage(), &self.file)
+    }
+
+    /// The staging of the file's output.
     pub(crate) fn staging(&self) -> &Staging {
         &self.staging
     }
@@ -152,12 +168,8 @@ impl StagedFile {
 
     /// Abandons the whole output after a failed call on this file.
     pub(crate) fn failed(&self, doing: &str, error: io::Error) -> OutputError {
-        failed(&self.staging, doing, &self.target, error)
+        self.staging.failed(doing, &self.target, error)
     }
-}
-
-fn failed(staging: &Staging, doing: &str, target: &Path, error: io::Error) -> OutputError {
-    staging.fail(OutputError::io(OutputErrorKind::Io, doing, target, error))
 }
 
 /// A part of a file to be written to the disk now, so that the final sync has less to do.
@@ -174,36 +186,6 @@ impl WriteBack {
     pub(crate) fn run(self) -> Result<(), OutputError> {
         self.staging.check()?;
         let written = self.staging.storage().write_back(&self.file);
-        written.map_err(|error| failed(&self.staging, "cannot write back", &self.target, error))
-    }
-}
-
-/// Reads a staged file through the same calls.
-#[derive(Debug)]
-pub(crate) struct StorageReader<'a> {
-    pub(crate) storage: &'a dyn Storage,
-    pub(crate) file: File,
-}
-
-impl io::Read for StorageReader<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.storage.read(&self.file, bytes)
-    }
-}
-
-/// Sends `serialize`'s writes through the same calls, for the manifest.
-#[derive(Debug)]
-pub(crate) struct StorageWriter<'a> {
-    pub(crate) staging: &'a Staging,
-    pub(crate) file: &'a File,
-}
-
-impl io::Write for StorageWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.staging.storage().write(self.file, bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        written.map_err(|error| self.staging.failed("cannot write back", &self.target, error))
     }
 }

@@ -1,21 +1,10 @@
-//! What the manifest lists: files, and skipped documents.
+//! The list of skipped documents.
 
 use super::error::OutputError;
-use super::file::{Complete, StagedFile};
-use super::names::Targets;
-use crate::manifest::{OutputFile, SKIPPED_IN_MANIFEST, SkippedDocument};
+use super::file::StagedFile;
+use crate::manifest::{SKIPPED_IN_MANIFEST, SkippedDocument};
 
-/// A complete file as the manifest lists it.
-pub(super) fn output_file(targets: &Targets, (file, dtype): (Complete, Option<&'static str>)) -> OutputFile {
-    OutputFile {
-        file: targets.listed(&file.target),
-        bytes: file.bytes,
-        dtype: dtype.map(str::to_owned),
-        blake3: file.blake3.to_hex().to_string(),
-    }
-}
-
-/// Continues the list of skipped documents behind its first `bytes`. Returns the first of them too.
+/// Continues the list of skipped documents after its first `bytes`. Also returns the first documents of the list.
 pub(super) fn resume_list(list: StagedFile, bytes: u64) -> Result<(StagedFile, Vec<SkippedDocument>), OutputError> {
     let (mut first, mut line) = (Vec::new(), Vec::new());
     let list = list.resume(bytes, |block| {

@@ -60,7 +60,7 @@ impl Lock {
                 if let Some(what) = not_plain(&file.metadata().map_err(refused)?) {
                     return Err(OutputError::in_the_way(&path, what));
                 }
-                // Only messages depend on it.
+                // Only messages depend on the content.
                 let _ = file.set_len(0).and_then(|()| file.rewind());
                 let _ = writeln!(&file, "{OWN}{}", process::id());
                 return Ok(Self { path, _file: file });
@@ -75,7 +75,7 @@ impl Lock {
     }
 }
 
-/// The file of a lock; a new one if there is none. `None` if it was removed just now.
+/// The file of a lock, created if it does not exist. `None` if it was removed in the meantime.
 fn created_or_opened(path: &Path) -> io::Result<Option<File>> {
     match OpenOptions::new().read(true).write(true).create_new(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match open_plain(path, true) {
@@ -86,7 +86,7 @@ fn created_or_opened(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// The number of the process that a lock names, if it does already. `None` if the content is not that of a lock, and must stay.
+/// The number of the process that a lock names, if it was already written. `None` if the content is not that of a lock, and must stay.
 fn holder_in(file: &mut File) -> io::Result<Option<Option<u32>>> {
     let mut content = Vec::new();
     file.take(64).read_to_end(&mut content)?;
@@ -97,7 +97,7 @@ fn holder_in(file: &mut File) -> io::Result<Option<Option<u32>>> {
     Ok(number.and_then(|number| number.trim_end().parse().ok()).map(Some))
 }
 
-/// Whether `path` still names the open `file`.
+/// True if `path` still names the open `file`.
 #[cfg(unix)]
 fn has_name(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -105,7 +105,7 @@ fn has_name(file: &File, path: &Path) -> io::Result<bool> {
     Ok(fs::symlink_metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())))
 }
 
-/// Whether `path` still names some file. On these platforms std offers no file identity. A renamed or removed file is still noticed,
+/// True if `path` still names some file. On these platforms std offers no file identity. A renamed or removed file is still noticed,
 /// unless a third run has taken its name at the same moment.
 #[cfg(not(unix))]
 fn has_name(_: &File, path: &Path) -> io::Result<bool> {
@@ -116,10 +116,10 @@ fn has_name(_: &File, path: &Path) -> io::Result<bool> {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use super::super::format::Format;
     use super::super::names::Layout;
     use super::super::storage::Disk;
     use super::*;
+    use crate::format::Format;
 
     #[test]
     #[cfg(unix)]
@@ -145,7 +145,7 @@ mod tests {
             assert!(error.contains("out.windrow-lock is in the way: it is not the lock of a run\nhint: "), "{error}");
             assert_eq!(fs::read_to_string(targets.lock()).unwrap(), content);
         }
-        // What a killed run leaves.
+        // The content that a killed run leaves.
         for content in ["", "windrow 4294967295\n", "windrow 12"] {
             fs::write(targets.lock(), content).unwrap();
             let lock = Lock::acquire(&targets).unwrap();

@@ -1,4 +1,4 @@
-//! Token files: several formats, written under temporary names beside the final ones and published all at once.
+//! Token files: several formats, written under temporary names next to the final ones and published all at once.
 //!
 //! [`Output::create`] stages the files, [`Output::append`] takes runs of documents in order, and [`Output::publish`] makes
 //! everything final and writes the manifest last. Until then no final name exists or changes. A run that ends early, by an error, a
@@ -7,95 +7,77 @@
 //! undoes all of that. Only one run at a time writes under a prefix.
 //!
 //! ```
-//! use windrow_tokenizers::manifest::{Documents, ManifestBody};
+//! use windrow_tokenizers::manifest::{Documents, Manifest};
 //! use windrow_tokenizers::output::{Output, OutputOptions};
 //!
 //! let directory = tempfile::tempdir()?;
 //! let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 50_257))?;
 //! output.append(&[15496, 995, 0, 40], &[3, 3, 4])?; // three documents, the second is empty
 //! let documents = Documents { read: 3, written: 3, ..Documents::default() };
-//! let published = output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+//! let published = output.publish(Manifest { documents, ..Manifest::default() })?;
 //! assert_eq!((published.documents, published.tokens), (3, 4));
 //! assert!(directory.path().join("corpus.ids.npy").exists());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
-mod columns;
-mod datatrove;
+mod companion;
 mod digest;
+mod document;
 mod error;
 mod file;
 mod format;
 mod listed;
 mod lock;
 mod mask;
-mod mds;
 mod names;
-mod open;
 mod options;
 mod packed;
-mod parts;
-mod piecewise;
+mod part;
 mod prefix;
 mod progress;
 mod publish;
-mod run;
-mod shards;
-mod sidecar;
 mod spill;
 mod staging;
 mod storage;
-mod writer;
 
 #[cfg(test)]
-mod faults;
-#[cfg(all(test, unix))]
-mod planted;
-#[cfg(all(test, unix))]
-mod weather;
+mod tests;
 
 use std::fs::File;
-use std::mem::swap;
 use std::path::PathBuf;
 
+pub use document::Document;
 pub use error::{OutputError, OutputErrorKind};
-pub use format::{Dtype, Format};
-pub(crate) use mask::{MaskHeader, put_masks, without_loss};
+pub(crate) use file::{StagedFile, WriteBack};
+#[cfg(test)]
+pub(crate) use format::{Ending, Finished, FormatWriter};
+pub(crate) use format::{NPY_HEADER, npy_header};
+use listed::resume_list;
+pub(crate) use mask::mask_header;
+use names::staged_name;
 pub(crate) use names::{Layout, suffixes};
 pub use options::OutputOptions;
+use packed::Packing;
+use part::{Common, Part};
 #[doc(hidden)]
 pub use prefix::is_among_devices;
-pub use staging::Staging;
-
-pub use crate::kept::Kept;
-
-use crate::input::{Continuation, FileReport};
-use crate::manifest::{Options, OutputFile, Packed, Part, ReadOptions, SKIPPED_IN_MANIFEST, SkippedDocument};
-use crate::to_json;
-pub(crate) use datatrove::metadata_says;
-pub(crate) use file::WriteBack;
-use file::{Mark, StagedFile};
-use listed::{output_file, resume_list};
-use mask::{MASKED, MaskWriter, masks, without_masks};
-pub(crate) use mds::{Column as MdsColumn, Samples as MdsSamples};
-use names::{Targets, staged_name};
-use open::opened;
-use packed::Packing;
-use parts::{CompleteParts, PartState};
 pub(crate) use progress::{Checkpoint, InputCounts, InputIdentity, RunIdentity};
 use progress::{FinishedShard, Progress, ProgressWriter};
-use run::{Frame, Run};
-use shards::{Shards, bytes_of_document, bytes_of_ids};
-use sidecar::Sidecar;
-pub(crate) use spill::{Order, Placed, Spill};
-pub(crate) use writer::{IDX_HEADER, NPY_HEADER, idx_header, npy_header, npy_header_of_rows};
-use writer::{MegatronWriter, Writer};
+pub(crate) use spill::Order;
+use spill::Spill;
+pub use staging::Staging;
+
+pub use crate::format::{Dtype, Format, UnknownName};
+use crate::input::{Continuation, FileReport};
+pub use crate::kept::{Kept, KeptValues};
+use crate::manifest::{self, EncodeJob, OutputFile, Packed, SKIPPED_IN_MANIFEST, SkippedDocument};
+use crate::to_json;
+use crate::values::{Size, TokenName};
 
 /// An output in progress. Dropping it without [`publish`](Self::publish) removes everything.
 ///
 /// ```
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// use windrow_tokenizers::manifest::{Documents, Manifest};
 /// use windrow_tokenizers::output::{Output, OutputOptions};
 ///
 /// let directory = tempfile::tempdir()?;
@@ -103,68 +85,37 @@ use writer::{MegatronWriter, Writer};
 /// output.append(&[7, 8, 9], &[3])?;
 /// assert!(!directory.path().join("corpus.ids.npy").exists());
 /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// output.publish(Manifest { documents, ..Manifest::default() })?;
 /// assert!(directory.path().join("corpus.ids.npy").exists());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Output {
-    /// Of the open shard of the selected part, if there are shards; the files with masks and kept fields too.
-    writer: Option<Writer>,
-    mask: Option<MaskWriter>,
-    sidecar: Option<Sidecar>,
+    common: Common,
+    /// The parts of a divided output; otherwise a single part.
+    parts: Vec<Part>,
     manifest: Option<File>,
-    options: OutputOptions,
-    dtype: Option<Dtype>,
-    targets: Targets,
-    staging: Staging,
-    longest: usize,
-    shards: Option<Shards>,
-    /// The documents that become rows.
-    packing: Option<Packing>,
-    /// The selected part, whose state is in the fields here, and the states of the others.
-    part: usize,
-    parts: Vec<PartState>,
-    /// The name of the tokenizer, as far as it is known.
-    tokenizer: String,
-    /// What another run has finished, until this one continues it.
+    /// The shards that another run has finished, until this run continues after them.
     progress: Option<Progress>,
-    /// The document that is being written part by part.
-    open: Option<Open>,
-    /// Documents and ids of the selected part.
-    documents: u64,
-    tokens: u64,
-    /// Ids whose mask is 1 there.
-    loss_tokens: u64,
-    /// Number of values of kept fields there.
-    kept: u64,
+    /// Shuffled documents that wait for their order.
+    spill: Option<Spill>,
     /// The list of skipped documents, their number, and the first of them.
     list: Option<StagedFile>,
-    /// The file that lists the shards, if the format has one.
-    index: Option<StagedFile>,
     skipped: u64,
     first_skipped: Vec<SkippedDocument>,
-}
-
-/// The beginning of a document.
-#[derive(Debug)]
-struct Open {
-    /// Where it begins.
-    mark: Mark,
-    /// Number of ids so far, and their bytes.
-    ids: usize,
-    bytes: u64,
+    /// The index of shards, if the format has one.
+    index: Option<StagedFile>,
 }
 
 /// The result of a publication.
 ///
 /// ```
-/// use windrow_tokenizers::manifest::ManifestBody;
+/// use windrow_tokenizers::manifest::Manifest;
 /// use windrow_tokenizers::output::{Output, OutputOptions};
 ///
 /// let directory = tempfile::tempdir()?;
 /// let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
-/// let published = output.publish(ManifestBody::default())?;
+/// let published = output.publish(Manifest::default())?;
 /// assert_eq!(published.manifest, directory.path().join("corpus.manifest.json"));
 /// assert_eq!((published.files.len(), published.documents), (2, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -174,7 +125,7 @@ pub struct Published {
     /// The data files, as in the manifest.
     pub files: Vec<OutputFile>,
     /// The parts of a divided output, as in the manifest.
-    pub parts: Vec<Part>,
+    pub parts: Vec<manifest::Part>,
     /// The rows of a packed output.
     pub packed: Option<Packed>,
     /// The path of the manifest.
@@ -188,7 +139,14 @@ pub struct Published {
     /// Ids whose mask is 1; `None` without masks.
     pub loss_tokens: Option<u64>,
     /// Replaced files that could not be removed, under the names to which they were moved aside. Almost always empty.
-    pub left_behind: Vec<PathBuf>,
+    pub not_removed: Vec<PathBuf>,
+}
+
+impl Published {
+    /// The element type of the ids; none if they are text.
+    pub fn dtype(&self) -> Option<&str> {
+        self.files.first().and_then(|file| file.dtype.as_deref())
+    }
 }
 
 impl Output {
@@ -226,67 +184,37 @@ impl Output {
     /// ```
     ///
     /// # Errors
-    /// Those of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
+    /// The errors of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
     pub fn create_in(options: &OutputOptions, staging: &Staging) -> Result<Self, OutputError> {
         options.check_prefix()?;
         if options.resume && options.shard_limit().is_none() {
             let message = "an output without shards cannot resume: nothing of it is finished before its end";
             return Err(OutputError::new(OutputErrorKind::Usage, message).hint("pass --shard-size too, such as 1G"));
         }
-        parts::check(&options.parts, options.resume)?;
+        part::check(&options.parts, options.resume)?;
         let dtype = options.element_type()?;
         let targets = options.names();
-        let staging::Opened { mut files, progress } = staging.open(&targets, options.overwrite, options.resume)?;
+        let (mut files, progress) = staging.open(&targets, options.overwrite, options.resume)?;
         let manifest = files.pop();
         let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
         let mut files: Vec<_> = files.collect();
         let index = if options.format == Format::Mds { files.pop() } else { None };
         let list = if options.list_skipped { files.pop() } else { None };
-        let in_part = files.len() / options.parts.len().max(1);
-        let mut parts = Vec::new();
-        for _ in 0..options.parts.len().max(1) {
-            let shards = options.shard_limit().map(Shards::new);
-            let frame = Frame { bos: options.prepend_bos, eos: options.append_eos };
-            let packing = options.pack.map(|pack| Packing::new(pack, frame));
-            let mut part = PartState { shards, packing, ..PartState::default() };
-            if options.shard_limit().is_none() {
-                let files = files.drain(..in_part).collect();
-                let opened = opened(options, dtype, files, &mut part.packing)?;
-                (part.writer, part.mask, part.sidecar) = (Some(opened.0), opened.1, opened.2);
-            }
-            parts.push(part);
-        }
-        let PartState { writer, mask, sidecar, shards, packing, .. } = std::mem::take(&mut parts[0]);
-        Ok(Self {
-            writer,
-            mask,
-            sidecar,
-            manifest,
+        let common = Common {
             options: options.clone(),
             dtype,
+            longest: options.format.files().longest(),
             targets,
             staging: staging.clone(),
-            longest: match options.format {
-                Format::Megatron => MegatronWriter::LONGEST,
-                Format::Mds => mds::LONGEST,
-                _ => usize::MAX,
-            },
-            shards,
-            packing,
-            part: 0,
-            parts,
             tokenizer: String::new(),
-            progress,
-            open: None,
-            documents: 0,
-            tokens: 0,
-            loss_tokens: 0,
-            kept: 0,
-            list,
-            index,
-            skipped: 0,
-            first_skipped: Vec::new(),
-        })
+        };
+        let mut parts: Vec<Part> = (0..options.parts.len().max(1)).map(|number| Part::new(number, options)).collect();
+        let in_part = files.len() / parts.len();
+        for part in parts.iter_mut().filter(|part| part.shards.is_none()) {
+            part.begin_files(files.drain(..in_part).collect(), &common)?;
+        }
+        let (spill, first_skipped) = (None, Vec::new());
+        Ok(Self { common, parts, manifest, progress, spill, list, skipped: 0, first_skipped, index })
     }
 
     /// A handle with which another thread can stop this output.
@@ -302,76 +230,25 @@ impl Output {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn handle(&self) -> Staging {
-        self.staging.clone()
+        self.common.staging.clone()
     }
 
     pub(crate) fn has_shards(&self) -> bool {
-        self.shards.is_some()
+        self.parts[0].shards.is_some()
     }
 
-    /// Names the tokenizer before the first document, for formats whose files do so.
+    /// Sets the name of the tokenizer before the first document, for formats whose files contain it.
     pub(crate) fn name_tokenizer(&mut self, name: &str) {
-        name.clone_into(&mut self.tokenizer);
+        name.clone_into(&mut self.common.tokenizer);
     }
 
-    /// As [`Staging::kept_shards`].
+    /// The number of [kept shards](Staging::kept_shards).
     pub(crate) fn kept_shards(&self) -> usize {
-        self.staging.kept_shards()
+        self.common.staging.kept_shards()
     }
 
-    /// Selects the part to which documents are appended from now on. No document may be open.
-    pub(crate) fn select(&mut self, part: usize) {
-        if part == self.part {
-            return;
-        }
-        self.exchange(self.part);
-        self.exchange(part);
-        self.part = part;
-    }
-
-    /// Exchanges the state of the output with that of a part.
-    fn exchange(&mut self, part: usize) {
-        let other = &mut self.parts[part];
-        swap(&mut self.writer, &mut other.writer);
-        swap(&mut self.mask, &mut other.mask);
-        swap(&mut self.sidecar, &mut other.sidecar);
-        swap(&mut self.shards, &mut other.shards);
-        swap(&mut self.packing, &mut other.packing);
-        swap(&mut self.documents, &mut other.documents);
-        swap(&mut self.tokens, &mut other.tokens);
-        swap(&mut self.loss_tokens, &mut other.loss_tokens);
-        swap(&mut self.kept, &mut other.kept);
-    }
-
-    /// Documents appended to the selected part so far.
-    pub(crate) fn documents_of_part(&self) -> u64 {
-        self.documents
-    }
-
-    /// Completes the files of all parts, and adds the names of their shards to the targets.
-    fn complete_parts(&mut self) -> Result<CompleteParts, OutputError> {
-        let (mut complete, mut names) = (CompleteParts::default(), Vec::new());
-        for number in 0..self.parts.len() {
-            self.select(number);
-            self.end_shards(None)?;
-            let own = match &mut self.shards {
-                Some(shards) => {
-                    let finished = std::mem::take(&mut shards.finished);
-                    names.extend((0..finished.len()).flat_map(|shard| self.targets.shard(number, shard)));
-                    finished.concat()
-                }
-                None => self.complete()?,
-            };
-            let packed = self.packing.as_ref().map(Packing::counts);
-            packed.iter().for_each(|&packed| complete.add_rows(packed));
-            if let Some(name) = self.options.parts.get(number) {
-                let (name, documents, tokens) = (name.clone(), self.documents, self.tokens);
-                complete.parts.push(Part { name, documents, tokens, packed, files: own.len() });
-            }
-            complete.files.extend(own);
-        }
-        self.targets.data.splice(..0, names);
-        Ok(complete)
+    pub(crate) fn options(&self) -> &OutputOptions {
+        &self.common.options
     }
 
     /// Documents appended so far.
@@ -386,7 +263,7 @@ impl Output {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn documents(&self) -> u64 {
-        self.documents + self.parts.iter().map(|part| part.documents).sum::<u64>()
+        self.parts.iter().map(|part| part.documents).sum()
     }
 
     /// Ids appended so far, end-of-text ids included.
@@ -402,24 +279,23 @@ impl Output {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tokens(&self) -> u64 {
-        self.tokens + self.parts.iter().map(|part| part.tokens).sum::<u64>()
+        self.parts.iter().map(|part| part.tokens).sum()
     }
 
     /// Ids appended so far whose mask is 1; `None` without masks.
     ///
     /// ```
-    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    /// use windrow_tokenizers::output::{Document, Output, OutputOptions};
     ///
     /// let directory = tempfile::tempdir()?;
     /// let options = OutputOptions { mask: true, ..OutputOptions::new(directory.path().join("corpus"), 300) };
     /// let mut output = Output::create(&options)?;
-    /// output.append_masked(&[7, 8, 9], &[3], &[0, 1, 1])?;
+    /// output.push(Document { ids: &[7, 8, 9], mask: &[0, 1, 1], ..Document::default() })?;
     /// assert_eq!(output.loss_tokens(), Some(2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn loss_tokens(&self) -> Option<u64> {
-        let all = self.loss_tokens + self.parts.iter().map(|part| part.loss_tokens).sum::<u64>();
-        self.options.mask.then_some(all)
+        self.common.options.mask.then(|| self.parts.iter().map(|part| part.loss_tokens).sum())
     }
 
     /// Appends a run of consecutive documents: `ends[i]` is the end of document `i` in `ids`, and the start of the next one. The
@@ -444,229 +320,173 @@ impl Output {
     ///
     /// # Panics
     /// If `ends` decreases or does not end at `ids.len()`, or a document was begun by [`append_part`](Self::append_part) and not ended; if
-    /// fields are kept and a shard ends within the run, or before its documents have their values; if the output has masks.
+    /// fields are kept, or the output has masks.
     pub fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
-        assert!(!self.options.mask, "documents without masks");
-        self.append_with_masks(ids, ends)
+        assert!(ends.is_sorted(), "the ends of documents decrease");
+        assert_eq!(ends.last().copied().unwrap_or(0), ids.len(), "the last document does not end with the ids");
+        self.common.staging.check()?;
+        let documents = || ends.iter().scan(0, |start, &end| Some(&ids[std::mem::replace(start, end)..end]));
+        for (number, ids) in (self.parts[0].documents..).zip(documents()) {
+            self.parts[0].check(ids, number, &self.common)?;
+        }
+        documents().try_for_each(|ids| self.put(0, Order::default(), Document { ids, ..Document::default() }))
     }
 
-    /// As [`append`](Self::append), to an output with [masks](OutputOptions::mask): `mask` has one for each of `ids`. Those of the ids
-    /// around a document are 0.
+    /// Appends a document with its masks and kept values.
     ///
     /// ```
-    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
-    /// use windrow_tokenizers::output::{Format, Output, OutputOptions};
+    /// use windrow_tokenizers::manifest::{Documents, Manifest};
+    /// use windrow_tokenizers::output::{Document, Kept, Output, OutputOptions};
     ///
     /// let directory = tempfile::tempdir()?;
     /// let prefix = directory.path().join("corpus");
-    /// let mut output = Output::create(&OutputOptions { mask: true, format: Format::Jsonl, ..OutputOptions::new(&prefix, 300) })?;
-    /// output.append_masked(&[7, 8, 9], &[3], &[0, 1, 1])?;
+    /// let mut output = Output::create(&OutputOptions { keep: vec!["url".into()], ..OutputOptions::new(&prefix, 300) })?;
+    /// let kept = Kept { bytes: b"\"a.org\"".to_vec(), ends: vec![7] };
+    /// output.push(Document { ids: &[7, 8], kept: kept.values(), ..Document::default() })?;
     /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
-    /// assert_eq!(std::fs::read_to_string(prefix.with_extension("jsonl"))?, "{\"ids\":[7,8,9],\"mask\":[0,1,1]}\n");
+    /// output.publish(Manifest { documents, ..Manifest::default() })?;
+    /// assert_eq!(std::fs::read_to_string(prefix.with_extension("kept.jsonl"))?, "{\"url\":\"a.org\"}\n");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// Those of [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     ///
     /// # Panics
-    /// As [`append`](Self::append); if the output has no masks, there are not as many as ids, one is neither 0 nor 1, or an id has 32 bits.
-    pub fn append_masked(&mut self, ids: &[u32], ends: &[usize], mask: &[u8]) -> Result<(), OutputError> {
-        assert!(self.options.mask, "masks for an output that has none");
-        assert_eq!(ids.len(), mask.len(), "there is a mask for each id");
-        assert!(mask.iter().all(|&one| one <= 1), "a mask is 0 or 1");
-        assert!(ids.iter().all(|&id| id < MASKED), "an id with a mask has 31 bits");
-        let mut ids = ids.to_vec();
-        put_masks(&mut ids, mask);
-        self.append_with_masks(&ids, ends)
+    /// If the document lacks the value of a kept field or, in an output with masks, the mask of an id; if a mask is neither 0 nor 1.
+    pub fn push(&mut self, document: Document<'_>) -> Result<(), OutputError> {
+        assert!(document.mask.iter().all(|&one| one <= 1), "a mask is 0 or 1");
+        self.common.staging.check()?;
+        self.push_to(0, Order::default(), document)
     }
 
-    /// Appends documents, whose masks are in their ids if there are masks.
-    pub(crate) fn append_with_masks(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
-        assert!(ends.is_sorted(), "the ends of documents decrease");
-        assert_eq!(ends.last().copied().unwrap_or(0), ids.len(), "the last document does not end with the ids");
-        assert!(self.open.is_none(), "the document before has not ended");
-        self.check(ids, ends)?;
-        if self.packing.is_none() {
-            return self.append_documents(ids, ends);
-        }
-        for ids in (Run { ids, ends, mask: None, frame: Frame::default() }).documents() {
-            if self.packing.as_mut().is_some_and(|packing| packing.push(ids)) {
-                self.append_rows(false)?;
-            }
-        }
-        self.documents += ends.len() as u64;
-        self.append_rows(false)
+    /// Fails after an earlier failure, or if the output was abandoned.
+    pub(crate) fn check(&self) -> Result<(), OutputError> {
+        self.common.staging.check()
     }
 
-    /// Appends the rows that are complete; at the end of the documents, also the others.
-    fn append_rows(&mut self, at_end: bool) -> Result<(), OutputError> {
-        let (Some(packing), Some(pack)) = (&mut self.packing, self.options.pack) else { return Ok(()) };
-        let rows = packing.take(at_end);
-        let length = pack.length.get();
-        let ends: Vec<usize> = (1..=rows.len() / length).map(|row| row * length).collect();
-        self.append_documents(&rows, &ends)
+    /// Appends a document to a part. The order matters if documents are [shuffled](Self::shuffle).
+    pub(crate) fn push_to(&mut self, part: usize, order: Order, document: Document<'_>) -> Result<(), OutputError> {
+        self.parts[part].check(document.ids, self.parts[part].documents, &self.common)?;
+        self.put(part, order, document)
     }
 
-    /// Appends documents, or rows in their place.
-    fn append_documents(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
-        if self.shards.is_none() {
-            return self.append_run(ids, ends);
-        }
-        let (mut ids, mut ends) = (ids, ends.to_vec());
-        while !ends.is_empty() {
-            self.begin_document()?;
-            let count = self.end_in(ids, &ends).unwrap_or(ends.len());
-            let later = ends.split_off(count);
-            let end = ends.last().copied().unwrap_or(0);
-            self.append_run(&ids[..end], &ends)?;
-            ids = &ids[end..];
-            ends = later.into_iter().map(|later| later - end).collect();
-        }
-        Ok(())
-    }
-
-    /// Refuses what [`append`](Self::append) refuses.
-    pub(crate) fn check(&self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
-        self.staging.check()?;
-        let run = Run { ids, ends, mask: None, frame: self.frame() };
-        if let Some((document, length)) = run.lengths().enumerate().find(|&(_, length)| length > self.longest) {
-            self.refuse_long(self.documents + document as u64, length)?;
-        }
-        if self.options.mask { self.refuse_unfit(&without_masks(ids), ends) } else { self.refuse_unfit(ids, ends) }
-    }
-
-    /// Sorts documents in so much memory before they are appended.
-    pub(crate) fn spill(&self, memory: usize) -> Spill {
-        Spill::new(memory, self.staging.clone(), self.targets.spill())
-    }
-
-    pub(crate) fn options(&self) -> &OutputOptions {
-        &self.options
-    }
-
-    /// The ids that the writer puts around each document; those of rows are in them.
-    fn frame(&self) -> Frame {
-        if self.packing.is_some() {
-            return Frame::default();
-        }
-        Frame { bos: self.options.prepend_bos, eos: self.options.append_eos }
-    }
-
-    /// Appends documents that belong to one shard.
-    fn append_run(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
-        let bytes = self.sizes(ids, ends).sum();
-        let frame = self.frame();
-        if self.options.mask {
-            let (ids, mask) = (without_masks(ids), masks(ids));
-            self.loss_tokens += mask.iter().map(|&one| u64::from(one)).sum::<u64>();
-            self.write_run(Run { ids: &ids, ends, mask: Some(&mask), frame }, bytes)
-        } else {
-            self.write_run(Run { ids, ends, mask: None, frame }, bytes)
+    fn put(&mut self, number: usize, order: Order, document: Document<'_>) -> Result<(), OutputError> {
+        let part = &mut self.parts[number];
+        part.documents += 1;
+        match &mut self.spill {
+            Some(spill) => spill.push(order, number, document),
+            None => part.push(document, &self.common),
         }
     }
 
-    /// Writes documents whose token data has so many bytes.
-    fn write_run(&mut self, run: Run<'_>, bytes: u64) -> Result<(), OutputError> {
-        if let Some(mask) = &mut self.mask {
-            mask.append(run)?;
-        }
-        self.writer.as_mut().expect("present until published").append(run)?;
-        let documents = run.ends.len() as u64;
-        match &mut self.packing {
-            Some(packing) => self.tokens += packing.put_segments(run.ids.len())?,
-            None => {
-                self.documents += documents;
-                self.tokens += run.ids.len() as u64 + documents * run.frame.len() as u64;
-            }
-        }
-        if let Some(shards) = &mut self.shards {
-            shards.add(documents, bytes);
-        }
-        Ok(())
+    /// Makes documents wait for their order, in `memory` bytes, before they are written.
+    pub(crate) fn shuffle(&mut self, memory: usize) {
+        let Common { staging, targets, .. } = &self.common;
+        self.spill = Some(Spill::new(memory, staging.clone(), targets.spill()));
     }
 
-    /// Bytes of the token data of documents. One that the format cannot hold has none.
-    fn sizes<'a>(&self, ids: &'a [u32], ends: &'a [usize]) -> impl Iterator<Item = u64> + use<'a> {
-        let (frame, dtype, longest, has_mask) = (self.frame(), self.dtype, self.longest, self.options.mask);
-        let run = Run { ids, ends, mask: None, frame };
-        run.documents().map(move |ids| {
-            let length = ids.len() + frame.len();
-            if length > longest {
-                return 0;
-            }
-            let own = if has_mask { bytes_of_ids(dtype, &without_masks(ids)) } else { bytes_of_ids(dtype, ids) };
-            let bytes = own + bytes_of_ids(dtype, &frame.around(&[]));
-            bytes_of_document(dtype, bytes, length == 0)
-        })
+    /// Writes the documents that wait for their order.
+    pub(crate) fn write_waiting(&mut self) -> Result<(), OutputError> {
+        let Self { common, parts, spill, .. } = self;
+        let Some(spill) = spill.take() else { return Ok(()) };
+        spill.drain(&mut |placed| parts[placed.part].push(placed.document(), common))
     }
 
-    /// Ends a full shard, and opens the next one.
-    fn begin_document(&mut self) -> Result<(), OutputError> {
-        if self.is_shard_full() {
-            self.finish_shard(None)?;
-        }
-        let Some(shards) = self.shards.as_ref().filter(|_| self.writer.is_none()) else { return Ok(()) };
-        assert!(self.progress.is_none(), "an output that resumes has not begun");
-        let mut files = Vec::new();
-        for target in self.targets.shard(self.part, shards.finished.len()) {
-            let file = self.staging.create(staged_name(&target))?;
-            files.push(StagedFile::new(file, &target, &self.staging));
-        }
-        let (writer, mask, sidecar) = opened(&self.options, self.dtype, files, &mut self.packing)?;
-        (self.writer, self.mask, self.sidecar) = (Some(writer), mask, sidecar);
-        Ok(())
+    /// True if documents may come part by part.
+    pub(crate) fn takes_parts(&self) -> bool {
+        self.spill.is_none() && self.common.options.pack.is_none()
     }
 
-    /// The number of these documents up to the one that ends the shard, if one does.
-    pub(crate) fn end_of_shard(&self, ids: &[u32], ends: &[usize]) -> Option<usize> {
-        // Shards end with rows.
-        if self.packing.is_some() { None } else { self.end_in(ids, ends) }
+    /// Appends a part of a document, which it ends if `ends` is set. A document in parts becomes the same bytes as one that is appended whole.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// output.append_part(&[7, 8], false)?;
+    /// output.append_part(&[9], true)?;
+    /// assert_eq!((output.documents(), output.tokens()), (1, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`append`](Self::append). After [`Id`](OutputErrorKind::Id) and [`Document`](OutputErrorKind::Document) the earlier parts are
+    /// still there, and nothing of this one: only [`discard_parts`](Self::discard_parts) can follow.
+    ///
+    /// # Panics
+    /// If the output has masks, keeps fields or is packed.
+    pub fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
+        self.push_part(0, ids, ends.then(KeptValues::default))
     }
 
-    pub(crate) fn is_packed(&self) -> bool {
-        self.packing.is_some()
+    /// [`append_part`](Self::append_part) for one part of the output. The kept values end the document.
+    pub(crate) fn push_part(
+        &mut self,
+        part: usize,
+        ids: &[u32],
+        end: Option<KeptValues<'_>>,
+    ) -> Result<(), OutputError> {
+        assert!(!self.common.options.mask && self.takes_parts(), "parts of whole documents");
+        self.common.staging.check()?;
+        self.parts[part].push_part(ids, end, &self.common)
     }
 
-    fn end_in(&self, ids: &[u32], ends: &[usize]) -> Option<usize> {
-        self.shards.as_ref()?.end_in(self.sizes(ids, ends))
+    /// Removes the parts of a document that has not ended, as if it had never begun.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// output.append_part(&[7, 8], false)?;
+    /// output.discard_parts()?; // its end turns out to be bad
+    /// output.append(&[9], &[1])?;
+    /// assert_eq!((output.documents(), output.tokens()), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Io`](OutputErrorKind::Io) and [`Interrupted`](OutputErrorKind::Interrupted), as of [`append`](Self::append).
+    pub fn discard_parts(&mut self) -> Result<(), OutputError> {
+        self.parts.iter_mut().try_for_each(Part::discard)
     }
 
-    /// Whether the next document begins another shard.
-    pub(crate) fn is_shard_full(&self) -> bool {
-        self.shards.as_ref().is_some_and(Shards::is_full)
+    /// True if the next document of this part begins another shard.
+    pub(crate) fn is_shard_full(&self, part: usize) -> bool {
+        // Shards of a packed output end with rows.
+        self.parts[part].packing.is_none() && self.parts[part].is_shard_full()
     }
 
-    /// Begins the run, or continues the one that was interrupted: then it returns where.
+    /// Begins the run, or continues an interrupted one and returns the place where it continues.
     pub(crate) fn begin(
         &mut self,
-        identity: &dyn Fn(Options) -> RunIdentity,
-        reading: ReadOptions,
+        identity: &dyn Fn(EncodeJob) -> RunIdentity,
+        reading: EncodeJob,
     ) -> Result<Option<(Continuation, Checkpoint)>, OutputError> {
         let options = self.manifest_options(reading);
-        // A part may be anywhere when a shard of another one ends, so a divided output has no record.
-        let Some(shards) = self.shards.as_mut().filter(|_| self.parts.len() == 1 && self.options.pack.is_none()) else {
-            return Ok(None);
-        };
+        let Common { staging, targets, .. } = &self.common;
+        // While a shard of one part ends, other parts may be at any place, so a divided output has no record.
+        let ([part], None) = (&mut *self.parts, self.common.options.pack) else { return Ok(None) };
+        let Some(shards) = &mut part.shards else { return Ok(None) };
         let identity = identity(options);
-        let (storage, path) = (self.staging.storage(), self.targets.progress());
-        let failed = |error| self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error));
+        let (storage, path) = (staging.storage(), targets.progress());
+        let failed = |error| staging.failed("cannot write", &path, error);
         let Some(progress) = self.progress.take() else {
-            let file = self.staging.create(path.clone())?;
+            let file = staging.create(path.clone())?;
             shards.record = Some(ProgressWriter::begin(storage, file, &identity).map_err(failed)?);
             return Ok(None);
         };
-        progress.check(&identity, &self.targets)?;
+        progress.check(&identity, targets)?;
         let Some((last, (continuation, checkpoint))) = progress.shards.last().cloned().zip(progress.continuation())
         else {
             return Ok(None);
         };
         shards.finished = progress.shards.iter().map(|shard| shard.files.clone()).collect();
         shards.record = Some(ProgressWriter::resume(storage, progress).map_err(failed)?);
-        (self.documents, self.tokens, self.skipped) = (last.documents, last.tokens, checkpoint.account.skipped);
-        self.loss_tokens = last.loss_tokens;
-        self.kept = self.documents * self.options.keep.len() as u64;
+        part.resume(last.documents, last.tokens, last.loss_tokens);
+        self.skipped = checkpoint.account.skipped;
         if let Some(list) = self.list.take() {
             let (list, first) = resume_list(list, last.list_bytes)?;
             (self.list, self.first_skipped) = (Some(list), first);
@@ -674,134 +494,56 @@ impl Output {
         Ok(Some((continuation, checkpoint)))
     }
 
-    /// Ends the shard and records it, so that another run can continue here.
-    pub(crate) fn end_shard(&mut self, checkpoint: Checkpoint, reports: &[FileReport]) -> Result<(), OutputError> {
-        // A file that was not read to its end will fail the run.
-        self.finish_shard(Some((checkpoint, reports)).filter(|(checkpoint, _)| checkpoint.is_covered_by(reports)))
-    }
-
-    /// Ends the last shard. An output without documents has one that is empty.
-    pub(crate) fn end_shards(&mut self, checkpoint: Option<(Checkpoint, &[FileReport])>) -> Result<(), OutputError> {
-        self.append_rows(true)?;
-        let Some(shards) = &self.shards else { return Ok(()) };
-        let number = shards.finished.len();
-        if shards.documents == 0 && number > 0 {
-            // A document that was removed again may have begun a shard.
-            (self.mask, self.sidecar) = (None, None);
-            return match self.writer.take() {
-                Some(_) => self.staging.discard(&self.targets.shard(self.part, number)),
-                None => Ok(()),
-            };
-        }
-        if self.writer.is_none() {
-            self.begin_document()?;
-        }
-        self.finish_shard(checkpoint)
-    }
-
-    fn finish_shard(&mut self, checkpoint: Option<(Checkpoint, &[FileReport])>) -> Result<(), OutputError> {
-        if self.writer.is_none() || self.shards.is_none() {
+    /// Ends the shard of a part and records it, so that another run can continue here.
+    pub(crate) fn end_shard(
+        &mut self,
+        part: usize,
+        checkpoint: Checkpoint,
+        reports: &[FileReport],
+    ) -> Result<(), OutputError> {
+        let Self { common, parts, list, .. } = self;
+        let Common { staging, targets, .. } = &*common;
+        let part = &mut parts[part];
+        let record = part.shards.as_mut().and_then(|shards| shards.record.take());
+        part.finish_shard(common)?;
+        // A file before the position that was not read to its end will fail the run.
+        let is_covered = checkpoint.position.file as usize <= reports.len();
+        let (Some(mut record), Some(shards), true) = (record, &mut part.shards, is_covered) else {
             return Ok(());
-        }
-        assert_eq!(self.kept, self.documents * self.options.keep.len() as u64, "values of kept fields in a shard");
-        let files = self.complete()?;
-        let Some(shards) = self.shards.as_mut() else { return Ok(()) };
-        if let Some((checkpoint, reports)) = checkpoint
-            && let Some(record) = &mut shards.record
-        {
-            let list_bytes = self.list.as_mut().map_or(Ok(0), StagedFile::sync)?;
-            let list_blake3 = self.list.as_ref().map_or_else(String::new, StagedFile::hash_so_far);
-            self.staging.sync_directory(&self.targets)?;
-            let (documents, tokens, loss_tokens) = (self.documents, self.tokens, self.loss_tokens);
-            let shard = FinishedShard {
-                files: files.clone(),
-                documents,
-                tokens,
-                loss_tokens,
-                list_bytes,
-                list_blake3,
-                checkpoint,
-            };
-            let path = self.targets.progress();
-            record.add(self.staging.storage(), shard, reports).map_err(|error| {
-                self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error))
-            })?;
-            let data = self.targets.shard(self.part, shards.finished.len());
-            let names = data.iter().chain(&self.targets.data).map(|target| staged_name(target));
-            self.staging.keep(&names.chain([path]).collect::<Vec<_>>())?;
-        } else {
-            // What follows cannot be continued without this shard.
-            shards.record = None;
-        }
-        shards.finish(files);
+        };
+        let list_bytes = list.as_mut().map_or(Ok(0), StagedFile::sync)?;
+        let list_blake3 = list.as_ref().map_or_else(String::new, StagedFile::hash_so_far);
+        staging.sync_directory(targets)?;
+        let (documents, tokens, loss_tokens) = (part.documents, part.tokens, part.loss_tokens);
+        let files = shards.finished.last().cloned().unwrap_or_default();
+        let shard = FinishedShard { files, documents, tokens, loss_tokens, list_bytes, list_blake3, checkpoint };
+        let path = targets.progress();
+        record.add(staging.storage(), shard, reports).map_err(|error| staging.failed("cannot write", &path, error))?;
+        let data = targets.shard(0, shards.finished.len() - 1);
+        let names = data.iter().chain(&targets.data).map(|target| staged_name(target));
+        staging.keep(&names.chain([path]).collect::<Vec<_>>())?;
+        shards.record = Some(record);
         Ok(())
     }
 
-    /// Completes the open files that hold documents.
-    fn complete(&mut self) -> Result<Vec<OutputFile>, OutputError> {
-        let mut complete = self.writer.take().expect("present until published").complete(&self.tokenizer)?;
-        if let Some(mask) = self.mask.take() {
-            complete.push(mask.complete()?);
+    /// Ends the last shard and records it, so that another run can publish the output of this one.
+    pub(crate) fn end_shards(&mut self, checkpoint: Checkpoint, reports: &[FileReport]) -> Result<(), OutputError> {
+        match self.parts[0].begin_end(&self.common)? {
+            true => self.end_shard(0, checkpoint, reports),
+            false => Ok(()),
         }
-        if let Some(packing) = &mut self.packing {
-            complete.append(&mut packing.complete()?);
-        }
-        if let Some(sidecar) = self.sidecar.take() {
-            complete.push((sidecar.file.complete()?, None));
-        }
-        Ok(complete.into_iter().map(|file| output_file(&self.targets, file)).collect())
     }
 
-    /// Removes finished shards too if nothing is published: no run can continue them.
+    /// Removes finished shards too if nothing is published: no run can continue after them.
     pub(crate) fn forget_shards(&self) {
-        self.staging.forget();
-    }
-
-    /// Appends the values of the kept fields of documents that were appended: all values of the first document that has none yet, then those of
-    /// the next one. Before the publication every document must have its values.
-    ///
-    /// ```
-    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
-    /// use windrow_tokenizers::output::{Kept, Output, OutputOptions};
-    ///
-    /// let directory = tempfile::tempdir()?;
-    /// let prefix = directory.path().join("corpus");
-    /// let mut output = Output::create(&OutputOptions { keep: vec!["url".into()], ..OutputOptions::new(&prefix, 300) })?;
-    /// output.append(&[7, 8], &[2])?;
-    /// output.keep(&Kept { bytes: b"\"a.org\"".to_vec(), ends: vec![7] })?;
-    /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
-    /// assert_eq!(std::fs::read_to_string(prefix.with_extension("kept.jsonl"))?, "{\"url\":\"a.org\"}\n");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
-    ///
-    /// # Panics
-    /// If these are not whole documents, or more than were appended.
-    pub fn keep(&mut self, kept: &Kept) -> Result<(), OutputError> {
-        if kept.ends.is_empty() {
-            return Ok(());
-        }
-        let fields = self.options.keep.len() as u64;
-        let values = self.kept + kept.ends.len() as u64;
-        assert!(fields > 0 && values.is_multiple_of(fields), "values of a part of a document");
-        assert!(values <= self.documents * fields, "values of documents that were not appended");
-        self.staging.check()?;
-        match &mut self.sidecar {
-            Some(sidecar) => sidecar.append(kept)?,
-            None => self.writer.as_mut().expect("present until published").keep(kept)?,
-        }
-        self.kept = values;
-        Ok(())
+        self.common.staging.forget();
     }
 
     /// Counts a skipped document and lists it: in `OUT.skipped.jsonl` if that was requested, and the first [`SKIPPED_IN_MANIFEST`] also
     /// in the manifest. Memory does not grow with their number.
     ///
     /// ```
-    /// use windrow_tokenizers::manifest::{Documents, ManifestBody, SkippedDocument};
+    /// use windrow_tokenizers::manifest::{Documents, Manifest, SkippedDocument};
     /// use windrow_tokenizers::output::{Output, OutputOptions};
     ///
     /// let directory = tempfile::tempdir()?;
@@ -809,13 +551,13 @@ impl Output {
     /// let mut output = Output::create(&OutputOptions { list_skipped: true, ..OutputOptions::new(&prefix, 300) })?;
     /// output.skip(SkippedDocument { file: "a.jsonl".into(), line: 7, ..SkippedDocument::default() })?;
     /// let documents = Documents { read: 1, skipped: 1, ..Documents::default() };
-    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    /// output.publish(Manifest { documents, ..Manifest::default() })?;
     /// assert!(std::fs::read_to_string(prefix.with_extension("skipped.jsonl"))?.starts_with(r#"{"file":"a.jsonl","line":7"#));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
+    /// [`Io`](OutputErrorKind::Io) and [`Interrupted`](OutputErrorKind::Interrupted), as of [`append`](Self::append).
     pub fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
         if let Some(list) = &mut self.list {
             list.put(|bytes| {
@@ -832,41 +574,36 @@ impl Output {
 
     /// The part to be written back by another thread while this output continues: see [`WriteBack`].
     pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
-        self.writer.as_mut().and_then(Writer::write_back)
+        self.parts.iter_mut().find_map(|part| part.writer.as_mut()?.write_back())
     }
 
-    fn refuse_long(&self, document: u64, length: usize) -> Result<(), OutputError> {
-        if length > self.longest {
-            let message = format!(
-                "document {document} (from 0) has {length} ids, and the {} format holds {} at most",
-                self.options.format, self.longest
-            );
-            return Err(OutputError::new(OutputErrorKind::Document, message)
-                .in_document(document)
-                .hint("split it, leave it out with --on-error skip, or use --format npy"));
+    /// The options of the manifest: those of `reading`, with the values that this output uses.
+    fn manifest_options(&self, reading: EncodeJob) -> EncodeJob {
+        let OutputOptions { format, append_eos, prepend_bos, pack, .. } = self.common.options;
+        EncodeJob {
+            format,
+            dtype: self.common.dtype,
+            bos: prepend_bos.map(TokenName::from),
+            eos: append_eos.map(TokenName::from),
+            append_eos: append_eos.is_some(),
+            shard_size: self.common.options.shard_limit().and_then(|bytes| Size::new(bytes as usize)),
+            pack: pack.map(|pack| pack.length),
+            pack_mode: pack.map(|pack| pack.mode).unwrap_or_default(),
+            pad: pack.and_then(|pack| pack.pad).map(TokenName::from),
+            ..reading.explicit()
         }
-        Ok(())
     }
 
-    fn refuse_unfit(&self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
-        let Some(dtype) = self.dtype.filter(|dtype| !dtype.fits(ids)) else { return Ok(()) };
-        let at = ids.iter().position(|&id| id > dtype.largest()).expect("some id does not fit");
-        let document = self.documents + ends.partition_point(|&end| end <= at) as u64;
-        let message = format!(
-            "id {} in document {document} (from 0) does not fit {dtype}: the tokenizer yields ids beyond its \
-             vocabulary of {}",
-            ids[at], self.options.vocab_size
-        );
-        let wider = if self.options.format == Format::Megatron { "i32" } else { "u32" };
-        Err(OutputError::new(OutputErrorKind::Id, message)
-            .in_document(document)
-            .hint(format!("check the tokenizer, or pass --dtype {wider}")))
+    /// The first documents that were skipped.
+    #[cfg(test)]
+    pub(crate) fn first_skipped(&self) -> &[SkippedDocument] {
+        &self.first_skipped
     }
 
-    fn manifest_options(&self, reading: ReadOptions) -> Options {
-        let OutputOptions { format, append_eos, prepend_bos, pack, .. } = self.options;
-        let shard_bytes = self.options.shard_limit();
-        Options { format, dtype: self.dtype, bos: prepend_bos, eos: append_eos, shard_bytes, pack, reading }
+    /// Replaces the writer, and refuses documents with more ids than `longest`.
+    #[cfg(test)]
+    pub(crate) fn set_writer(&mut self, writer: Box<dyn FormatWriter>, longest: usize) {
+        (self.parts[0].writer, self.common.longest) = (Some(writer), longest);
     }
 
     /// Removes all staged files, as dropping does.
@@ -888,6 +625,6 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        self.staging.abandon();
+        self.common.staging.abandon();
     }
 }

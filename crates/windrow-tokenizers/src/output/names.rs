@@ -6,9 +6,10 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::error::{OutputError, OutputErrorKind};
-use super::format::Format;
+use super::format::MASK;
 use super::storage::open_plain;
-use crate::manifest::Manifest;
+use crate::format::Format;
+use crate::manifest::{EncodeJob, Manifest};
 use crate::shown;
 
 /// `path` with `suffix` appended to its last component, even if that is not UTF-8.
@@ -32,7 +33,7 @@ pub(crate) fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// True if it is a folder, and no link to one, which may be anywhere.
+/// True if the path is a folder. A link to a folder is not one: its target may be anywhere.
 pub(crate) fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
@@ -44,12 +45,12 @@ pub(crate) fn hash_of(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The manifest under this name, if a plain file has a whole one.
+/// The manifest at this path, if it is a plain file with a complete manifest.
 fn manifest_in(path: &Path) -> Option<Manifest> {
     serde_json::from_reader(BufReader::new(open_plain(path, false).ok()?)).ok()
 }
 
-/// The ends of the names of staged files and of old ones.
+/// The ends of the names of staged files and of old files.
 const STAGED: &str = ".windrow-part";
 const ASIDE: &str = ".windrow-old";
 
@@ -59,10 +60,6 @@ const MDS: &str = ".mds";
 
 /// The end of the manifest's name.
 pub(crate) const MANIFEST: &str = ".manifest.json";
-
-/// The end of the name of the file with the masks, and what datatrove calls it.
-const MASK: &str = ".mask.npy";
-const LOSS: &str = ".ds.loss";
 
 /// The end of the name of the file with the kept fields.
 const KEPT: &str = ".kept.jsonl";
@@ -75,38 +72,57 @@ const LOCK: &str = ".windrow-lock";
 const PROGRESS: &str = ".windrow-progress";
 const SHUFFLE: &str = ".shuffle";
 
-/// The ends of the names of the files that tell where the documents of a packed output are.
+/// The ends of the names of the files with the places of a packed output's documents.
 const SEGMENTS: [&str; 2] = [".cu_seqlens.npy", ".docs.npy"];
 
-/// What decides which files hold documents.
+/// The settings that decide which files hold documents.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) format: Format,
-    /// Whether there is a file with the masks.
+    /// True if there is a file with the masks.
     pub(crate) has_mask: bool,
-    /// Whether there is a file with the kept fields.
+    /// True if there is a file with the kept fields.
     pub(crate) has_kept: bool,
     pub(crate) is_packed: bool,
+}
+
+impl Layout {
+    /// The layout of an output with these kept fields.
+    pub(crate) fn new(format: Format, mask: bool, keep: &[String], is_packed: bool) -> Self {
+        let has_mask = mask && format.files().mask_suffix().is_some();
+        Self { format, has_mask, has_kept: !keep.is_empty() && !format.has_columns(), is_packed }
+    }
+
+    /// The layout of a published output.
+    pub(crate) fn of(options: &EncodeJob) -> Self {
+        Self::new(options.format, options.has_mask(), &options.keep, options.pack.is_some())
+    }
+
+    /// The ends of the names of the format's own files.
+    pub(crate) fn own(&self) -> &'static [&'static str] {
+        // Rows of equal length need no offsets.
+        let is_short = self.is_packed && self.format == Format::Npy;
+        if is_short { &self.format.suffixes()[..1] } else { self.format.suffixes() }
+    }
 }
 
 /// The ends of the names of the files that hold documents.
 pub(crate) fn suffixes(layout: Layout) -> impl Iterator<Item = &'static str> {
     let Layout { format, has_mask, has_kept, is_packed } = layout;
-    // Rows of equal length need no offsets.
-    let files = if is_packed && format == Format::Npy { &format.suffixes()[..1] } else { format.suffixes() };
     let segments = SEGMENTS.into_iter().filter(move |_| is_packed);
-    let mask = if format == Format::Datatrove { LOSS } else { MASK };
-    files.iter().copied().chain(has_mask.then_some(mask)).chain(segments).chain(has_kept.then_some(KEPT))
+    let mask = format.files().mask_suffix().filter(|_| has_mask);
+    layout.own().iter().copied().chain(mask).chain(segments).chain(has_kept.then_some(KEPT))
 }
 
 /// The ends of the names of the files of every layout.
 fn all_suffixes() -> impl Iterator<Item = &'static str> {
-    let formats = Format::ALL.into_iter().flat_map(Format::suffixes);
-    formats.copied().chain([MASK, LOSS]).chain(SEGMENTS).chain([KEPT])
+    let masks =
+        Format::ALL.into_iter().filter_map(|format| format.files().mask_suffix()).filter(|suffix| *suffix != MASK);
+    Format::ALL.into_iter().flat_map(Format::suffixes).copied().chain([MASK]).chain(masks).chain(SEGMENTS).chain([KEPT])
 }
 
 /// The shards in a directory whose names begin with `begin`, go on with digits and end with one of the suffixes; staged or old ones too, under
-/// their final names. `path` gives the path for what is behind `begin`.
+/// their final names. `path` makes a path from the rest of a name after `begin`.
 fn found_in(directory: &Path, begin: &[u8], suffixes: &[&str], path: impl Fn(&str) -> PathBuf) -> Vec<PathBuf> {
     let shard = |entry: &OsStr| {
         let rest = str::from_utf8(entry.as_encoded_bytes().strip_prefix(begin)?).ok()?;
@@ -126,9 +142,9 @@ pub(crate) struct Targets {
     pub(crate) manifest: PathBuf,
     /// The ends of the names of a shard's files, if the output has shards. Their names are added to `data` when they are published.
     shards: Option<Vec<&'static str>>,
-    /// What the names of data files begin with: for each part of the output, or the prefix.
+    /// The beginnings of the names of data files: one for each part of the output, or the prefix.
     stems: Vec<PathBuf>,
-    /// Whether the data files are in the folder with the name of the prefix.
+    /// True if the data files are in the folder with the name of the prefix.
     pub(crate) in_folder: bool,
     /// True if the list of skipped documents is among the data files.
     pub(crate) has_list: bool,
@@ -157,7 +173,7 @@ impl Targets {
         }
     }
 
-    /// Targets with shards, of which none is finished.
+    /// Targets with shards, none of which is finished.
     pub(crate) fn sharded(prefix: &Path, parts: &[String], layout: Layout, skipped: bool) -> Self {
         let whole = Self::new(prefix, parts, layout, skipped);
         let list = skipped.then(|| with_suffix(prefix, SKIPPED));
@@ -176,28 +192,22 @@ impl Targets {
         suffixes.map(|suffix| with_suffix(&self.stems[part], &format!("-{number:05}{suffix}"))).collect()
     }
 
-    /// The final names of the shards that exist, or of which a staged file or an old one exists.
+    /// The final names of the shards that exist, also only as a staged or old file.
     fn found_shards(&self, suffixes: &[&str]) -> Vec<PathBuf> {
         let found = self.stems.iter().flat_map(|stem| {
             let name = stem.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
             found_in(self.directory(), &[name, b"-"].concat(), suffixes, |rest| with_suffix(stem, &format!("-{rest}")))
         });
-        let mut found: Vec<PathBuf> = found.collect();
-        found.sort();
-        found.dedup();
-        found
+        found.collect()
     }
 
-    /// As [`found_shards`](Self::found_shards), in the folder.
+    /// The [shards found](Self::found_shards) in the folder.
     fn found_in_folder(&self) -> Vec<PathBuf> {
         if !is_folder(&self.prefix) {
             return Vec::new();
         }
         let path = |rest: &str| with_suffix(&self.prefix, &format!("/{SHARD}{rest}"));
-        let mut found = found_in(&self.prefix, SHARD.as_bytes(), &[MDS], path);
-        found.sort();
-        found.dedup();
-        found
+        found_in(&self.prefix, SHARD.as_bytes(), &[MDS], path)
     }
 
     /// Shards of the same layout that exist under their final names and are not among the targets.
@@ -205,6 +215,8 @@ impl Targets {
         let Some(suffixes) = &self.shards else { return Vec::new() };
         let mut found = if self.in_folder { self.found_in_folder() } else { self.found_shards(suffixes) };
         found.retain(|path| exists(path) && !self.data.contains(path));
+        found.sort();
+        found.dedup();
         found
     }
 
@@ -224,7 +236,7 @@ impl Targets {
 
     /// The data files of every format; with parts those of this output and of the manifests under the prefix.
     pub(crate) fn any_data(&self) -> Vec<PathBuf> {
-        // What is not a folder has no files in it, and a link leads to a folder of others.
+        // Only a folder has files in it, and a link leads to a folder of other files.
         let is_possible = |suffix: &&str| !suffix.starts_with('/') || self.in_folder || is_folder(&self.prefix);
         let suffixes: Vec<&str> = all_suffixes().filter(is_possible).collect();
         let stems = self.stems.iter().chain([&self.prefix]);
@@ -241,7 +253,7 @@ impl Targets {
         data
     }
 
-    /// The data files that a manifest lists, if its output is divided.
+    /// The data files that a manifest lists, if the output is divided.
     fn files_of_parts(&self, manifest: &Path) -> Vec<PathBuf> {
         let manifest = manifest_in(manifest).filter(|manifest| !manifest.parts.is_empty());
         let Some(manifest) = manifest else { return Vec::new() };
@@ -275,10 +287,7 @@ impl Targets {
 
     /// True if the path has one of the names that a run of any format may create, replace or remove, whether it exists or not.
     pub(crate) fn own(&self, path: &Path) -> bool {
-        let folder = |path: &Path| {
-            let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-            fs::canonicalize(parent).ok()
-        };
+        let folder = |path: &Path| fs::canonicalize(folder_of(path)).ok();
         let (Some(name), Some(place)) = (path.file_name(), folder(path)) else { return false };
         if self.in_folder && fs::canonicalize(&self.prefix).is_ok_and(|folder| place.starts_with(folder)) {
             return true;
@@ -307,7 +316,7 @@ impl Targets {
         self.all().cloned().chain(self.stale_shards()).chain(taken_back).chain(self.leftovers()).chain([self.lock()])
     }
 
-    /// Whether a run was killed before its publication was complete, or is still running.
+    /// True if a run was killed before its publication was complete, or is still running.
     pub(crate) fn is_unfinished(&self) -> bool {
         !exists(&self.manifest) && self.leftovers().any(|path| exists(&path))
     }
@@ -334,10 +343,7 @@ impl Targets {
     }
 
     pub(crate) fn directory(&self) -> &Path {
-        match self.prefix.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        }
+        folder_of(&self.prefix)
     }
 
     /// Refuses targets that exist, or that even `overwrite` does not replace.
@@ -345,20 +351,20 @@ impl Targets {
         for path in self.all().chain(&self.stale_shards()) {
             // The entry itself counts, not the file it links to: a rename replaces the entry.
             let Ok(found) = fs::symlink_metadata(path) else { continue };
-            let exists = |what: &str| {
-                OutputError::new(OutputErrorKind::CannotCreate, format!("{} {what}", shown(path))).at(path)
-            };
+            let refused = |kind, what| OutputError::new(kind, format!("{} {what}", shown(path))).at(path);
             if found.is_dir() {
-                return Err(exists("is a directory").hint("choose another prefix with -o"));
+                let refused = refused(OutputErrorKind::CannotCreate, "is a directory");
+                return Err(refused.hint("choose another prefix with -o"));
             }
             if !overwrite {
-                return Err(exists("already exists").hint("pass --overwrite to replace it, or choose another -o"));
+                let refused = refused(OutputErrorKind::Exists, "already exists");
+                return Err(refused.hint("pass --overwrite to replace it, or choose another -o"));
             }
         }
         Ok(())
     }
 
-    /// Explains why no file can be created beside `prefix`, more clearly than the operating system does.
+    /// Explains why no file can be created next to `prefix`, more clearly than the operating system does.
     pub(crate) fn check_directory(&self) -> Result<(), OutputError> {
         let directory = self.directory();
         let refused = |why: &str, hint: String| {
@@ -376,7 +382,12 @@ impl Targets {
     }
 }
 
-/// Whether two existing paths lead to the same file.
+/// The folder in which a path is.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
+}
+
+/// True if two existing paths lead to the same file.
 pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
     #[cfg(unix)]
     {

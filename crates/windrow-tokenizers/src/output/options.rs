@@ -1,22 +1,20 @@
-//! What to write, and what cannot be written.
+//! The options of an output, and the checks of options and inputs.
 
 use std::path::{Path, PathBuf};
 
-use super::columns::ColumnWriter;
 use super::error::{OutputError, OutputErrorKind};
-use super::format::{Dtype, Format};
-use super::mask::MASKED;
-use super::mds;
+use super::format::mds;
 use super::names::{Layout, Targets, same_file};
 use super::{packed, prefix};
+use crate::format::{Dtype, Format};
 use crate::manifest::Pack;
 use crate::shown;
 
-/// What to write and where.
+/// The content, the format and the place of an output.
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// use windrow_tokenizers::manifest::{Documents, Manifest};
 /// use windrow_tokenizers::output::{Output, OutputOptions};
 ///
 /// let directory = tempfile::tempdir()?;
@@ -25,11 +23,11 @@ use crate::shown;
 /// let mut output = Output::create(&options)?;
 /// output.append(&[7, 8], &[2])?;
 /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// output.publish(Manifest { documents, ..Manifest::default() })?;
 /// assert_eq!(Dataset::open(&prefix)?.document(0)?, Some(vec![1, 7, 8, 2]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct OutputOptions {
     /// The path to which each file adds its suffix: `out/corpus` becomes `out/corpus.ids.npy` and so on.
     pub prefix: PathBuf,
@@ -44,53 +42,38 @@ pub struct OutputOptions {
     pub append_eos: Option<u32>,
     /// The id with which every document begins, even an empty one.
     pub prepend_bos: Option<u32>,
-    /// Whether existing files of this format and an existing manifest are replaced once everything is complete. Files of another format
-    /// under the same prefix stay; the manifest no longer lists them.
+    /// True to replace existing files of this format and an existing manifest once everything is complete. Files of another format under the same
+    /// prefix stay; the manifest no longer lists them.
     pub overwrite: bool,
-    /// Whether `OUT.skipped.jsonl` is written too: one [`SkippedDocument`](crate::manifest::SkippedDocument) per line, for every skipped document.
+    /// True to write `OUT.skipped.jsonl` too: one [`SkippedDocument`](crate::manifest::SkippedDocument) per line, for every skipped document.
     pub list_skipped: bool,
-    /// The names of the fields to [keep](crate::output::Output::keep). They become columns if the [format has some](Format::has_columns), and otherwise a
-    /// file beside the ids, `OUT.kept.jsonl`: a JSON object per document.
+    /// The names of the fields to keep, whose values come [with each document](crate::output::Document::kept). They become columns if the [format
+    /// has some](Format::has_columns), and otherwise a file next to the ids, `OUT.kept.jsonl`: a JSON object per document.
     pub keep: Vec<String>,
-    /// Whether each id has a mask, which is 1 if it counts in training. [JSON lines](Format::Jsonl) get a field `mask`, formats with
-    /// [columns](Format::has_columns) a column `mask`, and the others a file beside the ids, as long as these, of u8: `OUT.mask.npy`, or
-    /// datatrove's own `OUT.ds.loss`, which has no header.
+    /// True if each id has a mask, which is 1 if the id counts in training. [JSON lines](Format::Jsonl) get a field `mask`, formats with
+    /// [columns](Format::has_columns) a column `mask`, and the others a file of u8 next to the file of ids and of the same length: `OUT.mask.npy`,
+    /// or datatrove's own `OUT.ds.loss`, which has no header.
     pub mask: bool,
-    /// Whether the output is divided into shards: `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends with the
-    /// document that brings its token data to this number of bytes, so a document is never divided. [`Format::Mds`] always has shards, by
+    /// The size of shards, for an output that is divided into `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends
+    /// with the document that brings its token data to this number of bytes, so a document is never divided. [`Format::Mds`] always has shards, by
     /// default of 64 MiB.
     pub shard_bytes: Option<u64>,
     /// The names of the parts of a divided output: the files of the part `train` are `OUT.train.bin` and so on. One manifest lists all of
     /// them. Empty for an output that is not divided. A divided output cannot resume, and cannot be [`Format::Mds`].
     pub parts: Vec<String>,
-    /// Makes rows of a fixed number of ids of the documents. Beside the rows, which take the place of documents in every format, there are
-    /// `OUT.cu_seqlens.npy` (u64, the ends of segments in all rows, the first 0) and `OUT.docs.npy` (i64, the number of the document of
-    /// each segment from 0, or -1 for ids that fill a row). A packed output cannot resume, and cannot be [`Format::Mds`].
+    /// Packing of documents into rows of a fixed number of ids. The rows take the place of documents in every format, and there are two more files:
+    /// `OUT.cu_seqlens.npy` (u64, the ends of segments in all rows, the first 0) and `OUT.docs.npy` (i64, the number of the document of each
+    /// segment from 0, or -1 for ids that fill a row). A packed output cannot resume, and cannot be [`Format::Mds`].
     pub pack: Option<Pack>,
-    /// Whether [`encode`](crate::encode::encode) continues behind the last shard that an interrupted run of the same inputs and
-    /// options has finished. Without such a run it starts from the beginning. Only an output with shards can resume.
+    /// True if [`encode`](crate::encode::encode) continues after the last shard that an interrupted run of the same inputs and options has
+    /// finished. Without such a run it starts from the beginning. Only an output with shards can resume.
     pub resume: bool,
 }
 
 impl OutputOptions {
     /// The default format with its defaults.
     pub fn new(prefix: impl Into<PathBuf>, vocab_size: u32) -> Self {
-        Self {
-            prefix: prefix.into(),
-            format: Format::default(),
-            dtype: None,
-            vocab_size,
-            append_eos: None,
-            prepend_bos: None,
-            overwrite: false,
-            list_skipped: false,
-            keep: Vec::new(),
-            mask: false,
-            shard_bytes: None,
-            parts: Vec::new(),
-            pack: None,
-            resume: false,
-        }
+        Self { prefix: prefix.into(), vocab_size, ..Self::default() }
     }
 
     /// The element type that will be written; none for text.
@@ -108,44 +91,17 @@ impl OutputOptions {
     /// # Errors
     /// [`OutputErrorKind::Usage`] if the options contradict each other or the ids do not fit.
     pub fn element_type(&self) -> Result<Option<Dtype>, OutputError> {
-        if self.format == Format::Nanogpt && self.append_eos.is_none() {
-            return Err(OutputError::new(
-                OutputErrorKind::Usage,
-                "the nanogpt format ends every document with an end-of-text id, and none is known",
-            )
-            .hint("name it with --eos TOKEN|ID, or use --format npy"));
-        }
-        if self.format == Format::Nanogpt && self.prepend_bos.is_some() && self.prepend_bos == self.append_eos {
-            let message = "the nanogpt format ends every document with the end-of-text id, so none can begin with it";
-            return Err(OutputError::new(OutputErrorKind::Usage, message)
-                .hint("leave out --bos, name another token with --eos, or use --format npy"));
-        }
-        match self.format {
-            Format::Mds => {
-                mds::check(&self.keep, self.mask, self.shard_bytes)?;
-                mds::check_whole(!self.parts.is_empty(), self.pack.is_some())?;
-            }
-            Format::Arrow | Format::Parquet => ColumnWriter::check(&self.keep, self.mask)?,
-            _ => {}
-        }
+        self.format.files().check(self)?;
         if let Some(pack) = self.pack {
-            packed::check(pack, self.format, &self.keep, self.shard_bytes.is_some(), self.resume)?;
+            packed::check(pack, self)?;
         }
         let around = self.append_eos.max(self.prepend_bos).max(self.pack.and_then(|pack| pack.pad)).unwrap_or(0);
         let largest = self.vocab_size.saturating_sub(1).max(around);
-        if self.mask && largest >= MASKED {
-            let message = format!("ids up to {largest} cannot have masks");
-            return Err(OutputError::new(OutputErrorKind::Usage, message).hint("leave out the masks: --loss all"));
-        }
         self.format.dtype(self.dtype, largest)
     }
 
-    pub(crate) fn has_sidecar(&self) -> bool {
-        !self.keep.is_empty() && !self.format.has_columns()
-    }
-
-    pub(crate) fn has_mask_file(&self) -> bool {
-        self.mask && self.format.has_mask_file()
+    pub(super) fn layout(&self) -> Layout {
+        Layout::new(self.format, self.mask, &self.keep, self.pack.is_some())
     }
 
     /// The size of shards, if the output has some.
@@ -153,24 +109,12 @@ impl OutputOptions {
         self.shard_bytes.or((self.format == Format::Mds).then_some(mds::SHARD_BYTES))
     }
 
-    /// What the samples of [`Format::Mds`] have in common.
-    pub(crate) fn samples(&self, dtype: Dtype) -> mds::Samples<'_> {
-        let size_limit = self.shard_limit().unwrap_or(mds::SHARD_BYTES);
-        mds::Samples { dtype, keep: &self.keep, has_mask: self.mask, size_limit }
-    }
-
     pub(crate) fn names(&self) -> Targets {
         let names = if self.shard_limit().is_some() { Targets::sharded } else { Targets::new };
-        let layout = Layout {
-            format: self.format,
-            has_mask: self.has_mask_file(),
-            has_kept: self.has_sidecar(),
-            is_packed: self.pack.is_some(),
-        };
-        names(&self.prefix, &self.parts, layout, self.list_skipped)
+        names(&self.prefix, &self.parts, self.layout(), self.list_skipped)
     }
 
-    /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known before.
+    /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known in advance.
     ///
     /// ```
     /// use windrow_tokenizers::output::OutputOptions;

@@ -1,26 +1,19 @@
-//! Documents on their way into rows, and the files that tell where they are.
+//! Packing of documents into rows, and the files with the places of the documents.
 
 use super::error::{OutputError, OutputErrorKind};
 use super::file::{Complete, StagedFile};
-use super::format::Format;
-use super::run::Frame;
-use super::writer::{NPY_HEADER, npy_header};
-use crate::pack::{PADDING, Pack, PackMode, Packed, Packer, Segment};
+use super::format::{NPY_HEADER, npy_header};
+use super::options::OutputOptions;
+use crate::pack::{PADDING, Pack, PackMode, Packed, Packer, Rows, Segment};
 
-/// Rows are passed on when they have so many ids.
+/// The number of ids with which complete rows are passed on.
 const PASSED_ON: usize = 1 << 16;
 
-/// The most ids of a row: 1 GiB of them, as for a document of mds.
+/// Maximum number of ids of a row: 1 GiB, as for a document of mds.
 const LONGEST: usize = 1 << 28;
 
-/// Refuses what cannot be packed.
-pub(crate) fn check(
-    pack: Pack,
-    format: Format,
-    keep: &[String],
-    sharded: bool,
-    resume: bool,
-) -> Result<(), OutputError> {
+/// Refuses outputs that cannot be packed.
+pub(super) fn check(pack: Pack, options: &OutputOptions) -> Result<(), OutputError> {
     let refused = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
     if pack.mode == PackMode::Whole && pack.pad.is_none() {
         return refused(
@@ -32,13 +25,13 @@ pub(crate) fn check(
         let message = format!("rows of {} ids are too long", pack.length);
         return refused(&message, &format!("give rows of {LONGEST} ids or less"));
     }
-    if resume {
+    if options.resume {
         let message = "a packed output cannot resume: a row has the end of one document and the beginning of the next";
-        return refused(message, "leave out --resume, or --pack");
+        return refused(message, "omit --resume, or --pack");
     }
-    if !keep.is_empty() && (sharded || format.has_columns()) {
-        let message = "fields cannot be kept beside rows that have several documents, in columns or in shards";
-        return refused(message, "leave out --keep, or use another --format without --shard-size");
+    if !options.keep.is_empty() && (options.shard_bytes.is_some() || options.format.has_columns()) {
+        let message = "fields cannot be kept with rows that have several documents, in columns or in shards";
+        return refused(message, "omit --keep, or use another --format without --shard-size");
     }
     Ok(())
 }
@@ -77,43 +70,43 @@ impl SegmentFiles {
     }
 }
 
-/// The documents of a part that become rows.
+/// The documents of a part that are packed into rows.
 #[derive(Debug)]
 pub(crate) struct Packing {
     packer: Packer,
-    frame: Frame,
-    /// Of the open shard, if there are shards.
+    /// The files of the open shard, if there are shards.
     pub(crate) files: Option<SegmentFiles>,
     /// The segments of the rows that are appended next.
     due: Vec<Segment>,
 }
 
 impl Packing {
-    pub(crate) fn new(pack: Pack, frame: Frame) -> Self {
-        Self { packer: Packer::new(pack), frame, files: None, due: Vec::new() }
+    pub(crate) fn new(pack: Pack) -> Self {
+        Self { packer: Packer::new(pack), files: None, due: Vec::new() }
     }
 
     pub(crate) fn counts(&self) -> Packed {
         self.packer.counts()
     }
 
-    /// Adds a document. Returns whether rows should be taken.
-    pub(crate) fn push(&mut self, ids: &[u32]) -> bool {
-        self.packer.push(&self.frame.around(ids));
-        self.packer.ready().ids.len() >= PASSED_ON
+    /// Adds a document.
+    pub(crate) fn push(&mut self, ids: &[u32], mask: &[u8]) {
+        self.packer.push(ids, mask);
     }
 
-    /// The complete rows, whose segments are due.
-    pub(crate) fn take(&mut self, at_end: bool) -> Vec<u32> {
+    /// The complete rows, once the documents have ended or the rows have enough ids. Their segments are then due.
+    pub(crate) fn take(&mut self, at_end: bool) -> Rows {
         if at_end {
             self.packer.finish();
+        } else if self.packer.ready().ids.len() < PASSED_ON {
+            return Rows::default();
         }
-        let rows = self.packer.take();
-        self.due.extend(rows.segments);
-        rows.ids
+        let mut rows = self.packer.take();
+        self.due.append(&mut rows.segments);
+        rows
     }
 
-    /// Writes the segments of the rows with so many ids, which were appended. Returns the number of ids that are no padding.
+    /// Writes the segments of the appended rows, which have `ids` ids. Returns the number of ids without padding.
     pub(crate) fn put_segments(&mut self, ids: usize) -> Result<u64, OutputError> {
         let (mut left, mut count, mut padding) = (ids, 0, 0);
         let files = self.files.as_mut().expect("open like the file of the rows");

@@ -1,13 +1,13 @@
-//! Which prefixes can begin the names of files.
+//! Checks of prefixes: the names of files begin with them.
 
 use std::fs::{self, FileType};
 use std::path::Path;
 
 use super::error::{OutputError, OutputErrorKind};
-use super::names::{exists, is_folder};
+use super::names::{exists, folder_of, is_folder};
 use crate::shown;
 
-/// The remedy for an output that is thought of as a stream.
+/// The remedy for an output that was meant as a stream.
 const SEVERAL: &str = "an output is several files, named after a path such as -o out/corpus; \
                        for one stream, use --format jsonl -o FILE and cat FILE.jsonl";
 
@@ -60,7 +60,7 @@ pub(super) fn check(prefix: &Path, folder: bool) -> Result<(), OutputError> {
     }
 }
 
-/// Target of a path.
+/// The type of the file to which a path leads.
 fn kind_of(path: &Path) -> Option<FileType> {
     Some(fs::metadata(path).ok()?.file_type())
 }
@@ -69,11 +69,10 @@ fn not_a_folder(kind: FileType) -> &'static str {
     if kind.is_file() { "not a directory" } else { "a device, a pipe or a socket" }
 }
 
-/// True if the path names a device, or the stream of an open file, whatever that is at the moment. The memory of `/dev/shm` is a folder as
-/// others are.
+/// True if the path names a device, or the stream of an open file, whatever file that is. `/dev/shm`, which is in memory, counts as an ordinary
+/// folder.
 pub fn is_among_devices(path: &Path) -> bool {
-    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    let Ok(folder) = fs::canonicalize(parent) else { return false };
+    let Ok(folder) = fs::canonicalize(folder_of(path)) else { return false };
     let is_of_process = folder.starts_with("/proc") && folder.ends_with("fd");
     cfg!(unix) && (is_of_process || (folder.starts_with("/dev") && !folder.starts_with("/dev/shm")))
 }

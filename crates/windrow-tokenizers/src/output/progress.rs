@@ -1,13 +1,13 @@
-//! The progress record: which shards are finished, and where another run continues.
+//! The progress record: the finished shards, and the place where another run continues.
 //!
-//! `OUT.windrow-progress` has one line for the identity of the run, and one for each finished shard. A line is
-//! `HASH JSON`, where `HASH` is the start of the JSON's blake3. A line that is incomplete or does not match its hash ends the record: it
-//! was being written when the run was killed. A shard's line is written only when its files, their names and the list of skipped
-//! documents are on the disk. So a line that is there tells the truth, whatever was lost behind it.
+//! `OUT.windrow-progress` has one line for the identity of the run, and one for each finished shard. A line is `HASH JSON`, where `HASH` is the
+//! start of the JSON's blake3. A line that is incomplete or does not match its hash ends the record: it was being written when the run was killed.
+//! A shard's line is written only when its files, their names and the list of skipped documents are on the disk. So each line of the record is
+//! true, even if later lines were lost.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -15,22 +15,23 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{OutputError, OutputErrorKind};
 use super::names::{Targets, staged_name};
-use super::storage::{Storage, not_plain, read_blocks, what_is_not_plain, write_all};
+use super::storage::{Storage, Stored, not_plain, what_is_not_plain};
+use crate::chat::ChatIdentity;
 use crate::input::{Continuation, FileReport, Position};
-use crate::manifest::{Documents, Engine, Options, OutputFile, TokenizerIdentity};
+use crate::manifest::{self, Documents, EncodeJob, Engine, OutputFile, TokenizerIdentity};
 use crate::{shown, to_json};
 
 /// The version of the layout of the record.
-const SCHEMA: u32 = 3;
+const SCHEMA: u32 = 4;
 
 /// Digits of a line's hash.
 const DIGITS: usize = 16;
 
-/// Number of shards, the last ones, whose bytes are compared with their hashes before a run continues. Those before were synced long
-/// before the run ended; of them the sizes are compared.
+/// Number of shards at the end of the record whose bytes are compared with their hashes before a run continues. Earlier shards were synced long
+/// before the run ended; only their sizes are compared.
 const HASHED: usize = 2;
 
-/// Everything that determines the bytes of an output. A run continues only one that is equal.
+/// Everything that determines the bytes of an output. A run continues only a run with an equal identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunIdentity {
     pub(crate) schema: u32,
@@ -39,7 +40,11 @@ pub(crate) struct RunIdentity {
     pub(crate) tokenizer: TokenizerIdentity,
     /// A hash of the ids of a fixed text.
     pub(crate) probe: String,
-    pub(crate) options: Options,
+    /// The chat template.
+    #[serde(default)]
+    pub(crate) chat: Option<ChatIdentity>,
+    #[serde(serialize_with = "manifest::sparse", deserialize_with = "manifest::options")]
+    pub(crate) options: EncodeJob,
     pub(crate) inputs: Vec<InputIdentity>,
 }
 
@@ -47,7 +52,7 @@ pub(crate) struct RunIdentity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InputIdentity {
     pub(crate) name: String,
-    /// The meaning of its bytes, and how they are compressed.
+    /// The meaning and the compression of its bytes.
     pub(crate) kind: String,
     /// Its size; none if it is neither a regular file nor an object with a version.
     pub(crate) bytes: Option<u64>,
@@ -63,7 +68,7 @@ impl RunIdentity {
         engine: Engine,
         tokenizer: TokenizerIdentity,
         probe: String,
-        options: Options,
+        options: EncodeJob,
         inputs: Vec<InputIdentity>,
     ) -> Self {
         Self {
@@ -72,79 +77,64 @@ impl RunIdentity {
             engine,
             tokenizer,
             probe,
+            chat: None,
             options,
             inputs,
         }
     }
 
-    /// The first difference from the run that wrote the record: what it was `before`, and what it is now.
+    /// The first difference from the run that wrote the record: the value `before`, and the value now.
     fn difference(&self, before: &Self) -> Option<String> {
         let differs = |what: &str, before: &dyn std::fmt::Debug, now: &dyn std::fmt::Debug| {
             let (before, now) = (format!("{before:?}"), format!("{now:?}"));
             (before != now).then(|| format!("{what} was {} and is {}", shown(&before), shown(&now)))
         };
-        let options = |of: &Self| -> Vec<(String, serde_json::Value)> {
-            let value = serde_json::to_value(&of.options).expect("strings and numbers become JSON");
-            value.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
-        };
         let option = || {
-            let (before, now) = (options(before), options(self));
-            let value = |of: &[(String, serde_json::Value)], name: &str| {
-                of.iter().find(|(other, _)| other == name).map_or(serde_json::Value::Null, |(_, value)| value.clone())
-            };
-            let names = before.iter().chain(&now).map(|(name, _)| name);
-            let mut different = names.filter(|name| value(&before, name) != value(&now, name));
-            let name = different.next()?;
-            let (before, now) = (value(&before, name), value(&now, name));
-            Some(format!("the option {name} was {} and is {}", shown(&before.to_string()), shown(&now.to_string())))
+            let json = |of: &Self| serde_json::to_value(&of.options).expect("strings and numbers become JSON");
+            let (before, now) = (json(before), json(self));
+            let (name, now) = now.as_object()?.iter().find(|(name, now)| before[name.as_str()] != **now)?;
+            let (before, now) = (before[name.as_str()].to_string(), now.to_string());
+            Some(format!("the option {name} was {} and is {}", shown(&before), shown(&now)))
         };
-        differs("the layout of the progress record", &before.schema, &self.schema)
-            .or_else(|| differs("the version of windrow", &before.windrow, &self.windrow))
-            .or_else(|| differs("the tokenizer", &before.tokenizer.name, &self.tokenizer.name))
-            .or_else(|| {
-                (before.tokenizer != self.tokenizer)
-                    .then(|| format!("the content of the tokenizer {} has changed", shown(&self.tokenizer.name)))
-            })
-            .or_else(|| {
-                let versions = |of: &Self| serde_json::to_string(&of.engine.versions).unwrap_or_default();
-                differs("the engine", &before.engine.name, &self.engine.name)
-                    .or_else(|| differs("the version of the engine", &versions(before), &versions(self)))
-            })
-            .or_else(|| {
-                let name = shown(&self.tokenizer.name);
-                (before.probe != self.probe).then(|| format!("{name} gives the same text other ids than before"))
-            })
-            .or_else(option)
-            .or_else(|| differs("the number of inputs", &before.inputs.len(), &self.inputs.len()))
-            .or_else(|| {
-                let mut pairs = before.inputs.iter().zip(&self.inputs).enumerate();
-                pairs.find_map(|(index, (before, now))| {
-                    let name = shown(&now.name);
-                    differs(&format!("the name of input {}", index + 1), &before.name, &now.name)
-                        .or_else(|| differs(&format!("the kind of {name}"), &before.kind, &now.kind))
-                        .or_else(|| {
-                            let bytes =
-                                |of: &InputIdentity| of.bytes.map_or_else(|| "unknown".into(), |n| n.to_string());
-                            let (before, now) = (bytes(before), bytes(now));
-                            (before != now).then(|| format!("the size of {name} was {before} and is {now}"))
-                        })
-                        .or_else(|| {
-                            (before.modified != now.modified || before.version != now.version)
-                                .then(|| format!("{name} was modified after the run began"))
-                        })
-                })
-            })
+        let versions = |of: &Self| serde_json::to_string(&of.engine.versions).unwrap_or_default();
+        let name = shown(&self.tokenizer.name);
+        let of_run = [
+            differs("the layout of the progress record", &before.schema, &self.schema),
+            differs("the version of windrow", &before.windrow, &self.windrow),
+            differs("the tokenizer", &before.tokenizer.name, &self.tokenizer.name),
+            (before.tokenizer != self.tokenizer).then(|| format!("the content of the tokenizer {name} has changed")),
+            differs("the engine", &before.engine.name, &self.engine.name),
+            differs("the version of the engine", &versions(before), &versions(self)),
+            (before.probe != self.probe).then(|| format!("{name} gives the same text other ids than before")),
+            (before.chat != self.chat).then(|| "the chat template has changed".to_owned()),
+            option(),
+            differs("the number of inputs", &before.inputs.len(), &self.inputs.len()),
+        ];
+        let bytes = |of: &InputIdentity| of.bytes.map_or_else(|| "unknown".into(), |n| n.to_string());
+        let of_input = |(index, (before, now)): (usize, (&InputIdentity, &InputIdentity))| {
+            let (name, sizes) = (shown(&now.name), [bytes(before), bytes(now)]);
+            let is_modified = before.modified != now.modified || before.version != now.version;
+            let differences = [
+                differs(&format!("the name of input {}", index + 1), &before.name, &now.name),
+                differs(&format!("the kind of {name}"), &before.kind, &now.kind),
+                (sizes[0] != sizes[1]).then(|| format!("the size of {name} was {} and is {}", sizes[0], sizes[1])),
+                is_modified.then(|| format!("{name} was modified after the run began")),
+            ];
+            differences.into_iter().flatten().next()
+        };
+        let mut inputs = before.inputs.iter().zip(&self.inputs).enumerate();
+        of_run.into_iter().flatten().next().or_else(|| inputs.find_map(of_input))
     }
 }
 
-/// A finished shard, and the state of the run behind it.
+/// A finished shard, and the state of the run after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FinishedShard {
     pub(crate) files: Vec<OutputFile>,
     /// Documents and ids in all shards so far.
     pub(crate) documents: u64,
     pub(crate) tokens: u64,
-    /// Ids in them whose mask is 1.
+    /// Ids in these documents whose mask is 1.
     #[serde(default)]
     pub(crate) loss_tokens: u64,
     /// Bytes of the list of skipped documents, and their blake3; empty without a list.
@@ -153,20 +143,20 @@ pub(crate) struct FinishedShard {
     pub(crate) checkpoint: Checkpoint,
 }
 
-/// The state of a run behind a document.
+/// The state of a run after a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checkpoint {
     pub(crate) account: Documents,
     pub(crate) text_bytes: u64,
-    /// Special tokens that stood in the texts.
+    /// Special tokens in the texts.
     #[serde(default)]
     pub(crate) special_tokens: u64,
-    /// Documents none of whose ids has a mask of 1.
+    /// Documents without an id whose mask is 1.
     #[serde(default)]
     pub(crate) without_loss: u64,
     pub(crate) first_bad: Option<crate::manifest::SkippedDocument>,
     pub(crate) position: Position,
-    /// Of the inputs whose documents were written since the previous shard, in order.
+    /// The counts of the inputs whose documents were written since the previous shard, in order.
     #[serde(default)]
     pub(crate) inputs: Vec<InputCounts>,
     /// Inputs that were finished since the previous shard.
@@ -184,28 +174,21 @@ pub(crate) struct InputCounts {
     pub(crate) tokens: u64,
 }
 
-impl Checkpoint {
-    /// Whether each input before its position was read to its end.
-    pub(crate) fn is_covered_by(&self, reports: &[FileReport]) -> bool {
-        self.position.file as usize <= reports.len()
-    }
-}
-
-/// What a record tells about the run that wrote it.
+/// The progress of an earlier run, as its record states it.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) identity: RunIdentity,
     pub(crate) shards: Vec<FinishedShard>,
-    /// The staged files that the record is about: those of its shards, and those that all shards have in common.
+    /// The staged files of the record: those of its shards, and those that all shards have in common.
     pub(crate) staged: Vec<PathBuf>,
-    /// The record, which stays open: what was read is what is continued.
+    /// The record, which stays open: the run continues the file that was read.
     file: File,
-    /// Bytes of the lines for them.
+    /// Bytes of the record's lines for these shards.
     bytes: u64,
 }
 
 impl Progress {
-    /// Where the run continues, and the state there, with the inputs of all shards.
+    /// The place where the run continues, and the state there, with the inputs of all shards.
     pub(crate) fn continuation(&self) -> Option<(Continuation, Checkpoint)> {
         let checkpoints = || self.shards.iter().map(|shard| &shard.checkpoint);
         let last = checkpoints().next_back()?;
@@ -214,11 +197,11 @@ impl Progress {
         Some((Continuation { position: last.position.clone(), reports }, Checkpoint { inputs, ..last.clone() }))
     }
 
-    /// Refuses to continue another run.
+    /// Refuses to continue a run with another identity.
     pub(crate) fn check(&self, identity: &RunIdentity, targets: &Targets) -> Result<(), OutputError> {
         let Some(difference) = identity.difference(&self.identity) else { return Ok(()) };
         let message = format!("cannot resume {}: {difference}", shown(&targets.prefix));
-        let hint = "restore what has changed, or start anew without --resume, which removes the finished shards";
+        let hint = "restore what has changed, or start again without --resume, which removes the finished shards";
         Err(OutputError::new(OutputErrorKind::CannotCreate, message).at(&targets.progress()).hint(hint))
     }
 
@@ -234,7 +217,7 @@ impl Progress {
             }
             Err(error) => return Err(failed(error)),
         };
-        read_blocks(storage, &file, |block| text.extend_from_slice(block)).map_err(failed)?;
+        Stored(storage, &file).read_to_end(&mut text).map_err(failed)?;
         let mut lines = text.split_inclusive(|&byte| byte == b'\n');
         let Some((identity, mut bytes)) = lines.next().and_then(parsed) else { return Ok(None) };
         let mut shards: Vec<FinishedShard> = Vec::new();
@@ -266,12 +249,12 @@ fn staged(targets: &Targets, file: &OutputFile) -> PathBuf {
     staged_name(&targets.prefix.with_file_name(&file.file))
 }
 
-/// The size of a regular file that has no other name.
+/// The size of a regular file with a single name.
 fn plain_size(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().filter(|found| not_plain(found).is_none()).map(|found| found.len())
 }
 
-/// The content of a line, and its length.
+/// The value in a line of the record, and the length of the line.
 fn parsed<T: DeserializeOwned>(line: &[u8]) -> Option<(T, u64)> {
     let (hash, json) = line.strip_suffix(b"\n")?.split_at_checked(DIGITS)?;
     let json = json.strip_prefix(b" ")?;
@@ -299,7 +282,7 @@ fn sound(storage: &dyn Storage, shards: &[FinishedShard], targets: &Targets) -> 
         let begin = kept.saturating_sub(HASHED);
         for (number, shard) in shards[..kept].iter().enumerate().skip(begin) {
             for file in &shard.files {
-                if hash_of(storage, &path(file))? != file.blake3 {
+                if hash_of(storage, &path(file), file.bytes)? != file.blake3 {
                     kept = number;
                     continue 'shorter;
                 }
@@ -309,35 +292,28 @@ fn sound(storage: &dyn Storage, shards: &[FinishedShard], targets: &Targets) -> 
     }
 }
 
-/// True if the list of skipped documents begins as it was when the shard was finished.
+/// True if the list of skipped documents still begins with the bytes that it had when the shard was finished.
 fn has_list(storage: &dyn Storage, list: Option<&Path>, shard: &FinishedShard) -> io::Result<bool> {
     let Some(list) = list else { return Ok(shard.list_bytes == 0) };
     if plain_size(list).is_none_or(|bytes| bytes < shard.list_bytes) {
         return Ok(shard.list_bytes == 0);
     }
-    let (mut hasher, mut left) = (blake3::Hasher::new(), shard.list_bytes);
-    read_blocks(storage, &storage.open(list)?, |block| {
-        let now = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        hasher.update(&block[..now]);
-        left -= now as u64;
-    })?;
-    Ok(hasher.finalize().to_hex().as_str() == shard.list_blake3)
+    Ok(hash_of(storage, list, shard.list_bytes)? == shard.list_blake3)
 }
 
-fn hash_of(storage: &dyn Storage, path: &Path) -> io::Result<String> {
-    let mut hasher = blake3::Hasher::new();
+/// blake3 of the first `bytes` of a file, in hexadecimal.
+fn hash_of(storage: &dyn Storage, path: &Path, bytes: u64) -> io::Result<String> {
     let file = storage.open(path)?;
-    read_blocks(storage, &file, |block| {
-        hasher.update(block);
-    })?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(Stored(storage, &file).take(bytes))?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The record of a run that goes on.
+/// The record of a run in progress.
 #[derive(Debug)]
 pub(crate) struct ProgressWriter {
     file: File,
-    /// Inputs that are in its lines.
+    /// Number of inputs in its lines.
     reports: usize,
 }
 
@@ -349,14 +325,14 @@ impl ProgressWriter {
         Ok(writer)
     }
 
-    /// Continues a record behind its last line.
+    /// Continues a record after its last line.
     pub(crate) fn resume(storage: &dyn Storage, progress: Progress) -> io::Result<Self> {
         storage.truncate(&progress.file, progress.bytes)?;
         let reports = progress.shards.iter().map(|shard| shard.checkpoint.reports.len()).sum();
         Ok(Self { file: progress.file, reports })
     }
 
-    /// Adds a shard, whose files are on the disk. `reports` are those of all finished inputs.
+    /// Adds a shard, whose files are on the disk. `reports` has all finished inputs.
     pub(crate) fn add(
         &mut self,
         storage: &dyn Storage,
@@ -372,7 +348,7 @@ impl ProgressWriter {
     fn put(&mut self, storage: &dyn Storage, content: &impl Serialize) -> io::Result<()> {
         let json = to_json(content);
         let hash = blake3::hash(json.as_bytes()).to_hex();
-        write_all(storage, &self.file, format!("{} {json}\n", &hash[..DIGITS]).as_bytes())?;
+        Stored(storage, &self.file).write_all(format!("{} {json}\n", &hash[..DIGITS]).as_bytes())?;
         storage.sync(&self.file)
     }
 }

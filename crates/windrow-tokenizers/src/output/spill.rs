@@ -6,13 +6,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
-use std::io::{Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::error::{OutputError, OutputErrorKind};
+use super::document::Document;
+use super::error::OutputError;
 use super::staging::Staging;
-use super::storage::write_all;
+use super::storage::Stored;
 use crate::kept::Kept;
 
 /// The smallest buffer of a run that is merged, and the largest.
@@ -28,33 +29,39 @@ pub(crate) struct Placed {
     /// The part of the output.
     pub(crate) part: usize,
     pub(crate) ids: Vec<u32>,
+    pub(crate) mask: Vec<u8>,
     pub(crate) kept: Kept,
 }
 
-/// A key; the index of the input and the number there make it unique.
+impl Placed {
+    pub(crate) fn document(&self) -> Document<'_> {
+        Document { ids: &self.ids, mask: &self.mask, kept: self.kept.values() }
+    }
+}
+
+/// A key, made unique by the index of the input and the number of the document there.
 pub(crate) type Order = (u64, u32, u64);
 
-/// Bytes of the head of a record: its order, and four numbers.
-const HEAD: usize = 8 + 4 + 8 + 4 * 8;
+/// Bytes of the head of a record: its order, and five numbers.
+const HEAD: usize = 8 + 4 + 8 + 5 * 8;
 
-/// A document as bytes: its head, ids, ends of the kept values and their bytes.
-fn put(document: &Placed, bytes: &mut Vec<u8>) {
-    let Placed { order: (key, file, number), part, ids, kept } = document;
+/// A document as bytes: its head, ids, masks, ends of the kept values and their bytes.
+fn put((key, file, number): Order, part: usize, Document { ids, mask, kept }: Document<'_>, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&key.to_le_bytes());
     bytes.extend_from_slice(&file.to_le_bytes());
     bytes.extend_from_slice(&number.to_le_bytes());
-    for number in [*part, ids.len(), kept.ends.len(), kept.bytes.len()] {
+    for number in [part, ids.len(), mask.len(), kept.len(), kept.bytes().len()] {
         bytes.extend_from_slice(&(number as u64).to_le_bytes());
     }
     ids.iter().for_each(|id| bytes.extend_from_slice(&id.to_le_bytes()));
-    kept.ends.iter().for_each(|&end| bytes.extend_from_slice(&(end as u64).to_le_bytes()));
-    bytes.extend_from_slice(&kept.bytes);
+    bytes.extend_from_slice(mask);
+    kept.ends().for_each(|end| bytes.extend_from_slice(&(end as u64).to_le_bytes()));
+    bytes.extend_from_slice(kept.bytes());
 }
 
-/// What a document takes as bytes, with its entry.
-fn size_of_record(document: &Placed) -> usize {
-    let Placed { ids, kept, .. } = document;
-    HEAD + 4 * ids.len() + 8 * kept.ends.len() + kept.bytes.len() + size_of::<(Order, Range<usize>)>()
+/// Bytes that a document takes, with its entry.
+fn size_of_record(Document { ids, mask, kept }: Document<'_>) -> usize {
+    HEAD + 4 * ids.len() + mask.len() + 8 * kept.len() + kept.bytes().len() + size_of::<(Order, Range<usize>)>()
 }
 
 /// Documents that wait for their order.
@@ -63,7 +70,7 @@ pub(crate) struct Spill {
     memory: usize,
     staging: Staging,
     path: PathBuf,
-    /// Collected documents, and where each is in `bytes`.
+    /// Collected documents, with the place of each in `bytes`.
     entries: Vec<(Order, Range<usize>)>,
     bytes: Vec<u8>,
     /// The runs in the file.
@@ -77,23 +84,23 @@ impl Spill {
         Self { memory, staging, path, entries: Vec::new(), bytes: Vec::new(), file: None, runs: Vec::new() }
     }
 
-    fn failed(&self, doing: &str, error: std::io::Error) -> OutputError {
-        self.staging.fail(OutputError::io(OutputErrorKind::Io, doing, &self.path, error))
+    fn failed(&self, doing: &str, error: io::Error) -> OutputError {
+        self.staging.failed(doing, &self.path, error)
     }
 
-    pub(crate) fn push(&mut self, document: &Placed) -> Result<(), OutputError> {
+    pub(crate) fn push(&mut self, order: Order, part: usize, document: Document<'_>) -> Result<(), OutputError> {
         let more = size_of_record(document);
         let held = self.bytes.len() + self.entries.len() * size_of::<(Order, Range<usize>)>();
         if !self.entries.is_empty() && held + more > self.memory {
             self.write_run()?;
         }
         let begin = self.bytes.len();
-        put(document, &mut self.bytes);
-        self.entries.push((document.order, begin..self.bytes.len()));
+        put(order, part, document, &mut self.bytes);
+        self.entries.push((order, begin..self.bytes.len()));
         Ok(())
     }
 
-    /// Writes the collected documents behind the runs before.
+    /// Writes the collected documents after the earlier runs.
     fn write_run(&mut self) -> Result<(), OutputError> {
         self.staging.check()?;
         if self.file.is_none() {
@@ -104,7 +111,7 @@ impl Spill {
         let begin = self.runs.last().map_or(0, |run| run.end);
         let mut block = Vec::with_capacity(BLOCK.min(self.bytes.len()));
         let write = |block: &mut Vec<u8>| {
-            let written = write_all(self.staging.storage(), file, block);
+            let written = Stored(self.staging.storage(), file).write_all(block);
             block.clear();
             written
         };
@@ -127,14 +134,8 @@ impl Spill {
         if self.file.is_none() {
             self.entries.sort_unstable_by_key(|(order, _)| *order);
             return self.entries.iter().try_for_each(|(_, range)| {
-                let mut record = &self.bytes[range.clone()];
-                let taken = |bytes: &mut [u8]| {
-                    let (now, rest) = record.split_at(bytes.len());
-                    bytes.copy_from_slice(now);
-                    record = rest;
-                    Ok::<(), OutputError>(())
-                };
-                each(read(taken)?)
+                let (head, mut rest) = self.bytes[range.clone()].split_first_chunk().expect("a record has a head");
+                each(read(head, &mut rest).expect("a whole record"))
             });
         }
         if !self.entries.is_empty() {
@@ -143,37 +144,41 @@ impl Spill {
         (self.entries, self.bytes) = (Vec::new(), Vec::new());
         let buffer = (2 * self.memory / self.runs.len().max(1)).clamp(BUFFER.start, BUFFER.end);
         let file = self.file.take().expect("a file with runs");
-        let mut readers: Vec<RunReader> = self.runs.iter().map(|run| RunReader::new(run.clone(), buffer)).collect();
+        let run = |rest: &Range<u64>| {
+            BufReader::with_capacity(buffer, Run { file: Stored(self.staging.storage(), &file), rest: rest.clone() })
+        };
+        let mut runs: Vec<BufReader<Run<'_>>> = self.runs.iter().map(run).collect();
+        let failed = |error| self.failed("cannot read back", error);
         let mut next = BinaryHeap::new();
-        for (index, reader) in readers.iter_mut().enumerate() {
-            next.extend(reader.peek(&file, &self)?.map(|order| Reverse((order, index))));
+        for (index, run) in runs.iter_mut().enumerate() {
+            next.extend(head_of_next(run).map_err(failed)?.map(|head| Reverse((order_in(&head), index, head))));
         }
-        while let Some(Reverse((_, index))) = next.pop() {
-            let reader = &mut readers[index];
-            let document = read(|bytes| reader.read(bytes, &file, &self))?;
-            each(document)?;
-            next.extend(reader.peek(&file, &self)?.map(|order| Reverse((order, index))));
+        while let Some(Reverse((_, index, head))) = next.pop() {
+            let run = &mut runs[index];
+            each(read(&head, run).map_err(failed)?)?;
+            next.extend(head_of_next(run).map_err(failed)?.map(|head| Reverse((order_in(&head), index, head))));
         }
+        drop(runs);
         drop(file);
         self.staging.remove(&self.path)
     }
 }
 
-/// Reads a document that was put.
-fn read(mut taken: impl FnMut(&mut [u8]) -> Result<(), OutputError>) -> Result<Placed, OutputError> {
-    let mut head = [0; HEAD];
-    taken(&mut head)?;
+/// Reads the rest of a document as [`put`] wrote it, after its head.
+fn read(head: &[u8; HEAD], rest: &mut impl Read) -> io::Result<Placed> {
     let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
-    let [part, ids, ends, bytes] = [20, 28, 36, 44].map(|at| number(at) as usize);
+    let [part, ids, masks, ends, bytes] = [20, 28, 36, 44, 52].map(|at| number(at) as usize);
     let mut raw = vec![0; 4 * ids];
-    taken(&mut raw)?;
+    rest.read_exact(&mut raw)?;
     let ids = raw.as_chunks().0.iter().map(|id| u32::from_le_bytes(*id)).collect();
+    let mut mask = vec![0; masks];
+    rest.read_exact(&mut mask)?;
     raw.resize(8 * ends, 0);
-    taken(&mut raw[..8 * ends])?;
+    rest.read_exact(&mut raw[..8 * ends])?;
     let ends = raw[..8 * ends].as_chunks().0.iter().map(|end| u64::from_le_bytes(*end) as usize).collect();
     let mut kept = Kept { bytes: vec![0; bytes], ends };
-    taken(&mut kept.bytes)?;
-    Ok(Placed { order: order_in(&head), part, ids, kept })
+    rest.read_exact(&mut kept.bytes)?;
+    Ok(Placed { order: order_in(head), part, ids, mask, kept })
 }
 
 fn order_in(head: &[u8; HEAD]) -> Order {
@@ -181,70 +186,39 @@ fn order_in(head: &[u8; HEAD]) -> Order {
     (number(0), u32::from_le_bytes(head[8..12].try_into().expect("four bytes")), number(12))
 }
 
-/// Reads a run from front to back.
-struct RunReader {
-    /// What is not in the buffer yet.
+/// A run, read from front to back.
+struct Run<'a> {
+    file: Stored<'a>,
+    /// The bytes of the file that were not read yet.
     rest: Range<u64>,
-    buffer: Vec<u8>,
-    at: usize,
-    size: usize,
 }
 
-impl RunReader {
-    fn new(run: Range<u64>, size: usize) -> Self {
-        Self { rest: run, buffer: Vec::new(), at: 0, size }
+impl Read for Run<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let most = bytes.len().min(usize::try_from(self.rest.end - self.rest.start).unwrap_or(usize::MAX));
+        let Stored(_, mut file) = self.file;
+        file.seek(SeekFrom::Start(self.rest.start))?;
+        let read = self.file.read(&mut bytes[..most])?;
+        self.rest.start += read as u64;
+        Ok(read)
     }
+}
 
-    /// Fills the buffer, unless it has so many bytes or nothing is left.
-    fn fill(&mut self, needed: usize, file: &File, spill: &Spill) -> Result<(), OutputError> {
-        if self.buffer.len() - self.at >= needed || self.rest.is_empty() {
-            return Ok(());
-        }
-        spill.staging.check()?;
-        self.buffer.drain(..self.at);
-        self.at = 0;
-        let storage = spill.staging.storage();
-        let mut file = file;
-        let mut filled = self.buffer.len();
-        let more = (self.rest.end - self.rest.start).min(self.size.max(needed) as u64) as usize;
-        self.buffer.resize(filled + more, 0);
-        file.seek(SeekFrom::Start(self.rest.start)).map_err(|error| spill.failed("cannot read back", error))?;
-        while filled < self.buffer.len() {
-            let read = storage.read(file, &mut self.buffer[filled..]);
-            match read.map_err(|error| spill.failed("cannot read back", error))? {
-                0 => {
-                    let cut = std::io::ErrorKind::UnexpectedEof.into();
-                    return Err(spill.failed("cannot read back", cut));
-                }
-                read => filled += read,
-            }
-        }
-        self.rest.start += more as u64;
-        Ok(())
+/// The head of the next document of a run, if there is one.
+fn head_of_next(run: &mut BufReader<Run<'_>>) -> io::Result<Option<[u8; HEAD]>> {
+    if run.buffer().is_empty() && run.get_ref().rest.is_empty() {
+        return Ok(None);
     }
-
-    fn read(&mut self, bytes: &mut [u8], file: &File, spill: &Spill) -> Result<(), OutputError> {
-        for part in bytes.chunks_mut(self.size) {
-            self.fill(part.len(), file, spill)?;
-            part.copy_from_slice(&self.buffer[self.at..self.at + part.len()]);
-            self.at += part.len();
-        }
-        Ok(())
-    }
-
-    /// The order of the next document, if there is one.
-    fn peek(&mut self, file: &File, spill: &Spill) -> Result<Option<Order>, OutputError> {
-        self.fill(HEAD, file, spill)?;
-        let head = self.buffer[self.at..].first_chunk();
-        Ok(head.map(order_in))
-    }
+    let mut head = [0; HEAD];
+    run.read_exact(&mut head)?;
+    Ok(Some(head))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::Format;
     use super::super::names::{Layout, Targets};
     use super::*;
+    use crate::format::Format;
 
     #[test]
     fn documents_come_back_in_order_whatever_the_memory() {
@@ -252,7 +226,11 @@ mod tests {
             order: (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60, number as u32 % 3, number),
             part: number as usize % 2,
             ids: vec![number as u32; (number * number % 97) as usize * if number == 50 { 1_000 } else { 1 }],
-            kept: Kept { bytes: vec![7; number as usize % 5], ends: vec![0; number as usize % 3] },
+            mask: vec![1; number as usize % 4],
+            kept: Kept {
+                bytes: vec![7; if number.is_multiple_of(3) { 0 } else { number as usize % 5 }],
+                ends: vec![number as usize % 5; number as usize % 3],
+            },
         };
         let mut expected: Vec<Placed> = (0..400).map(document).collect();
         expected.sort_by_key(|document| document.order);
@@ -264,7 +242,12 @@ mod tests {
             staging.open(&targets, false, false).unwrap();
             let path = directory.path().join("out.shuffle.windrow-part");
             let mut spill = Spill::new(memory, staging.clone(), path.clone());
-            (0..400).try_for_each(|number| spill.push(&document(number))).unwrap();
+            (0..400)
+                .try_for_each(|number| {
+                    let placed = document(number);
+                    spill.push(placed.order, placed.part, placed.document())
+                })
+                .unwrap();
             assert_eq!(path.exists(), memory < 1 << 30);
             let mut found = Vec::new();
             spill

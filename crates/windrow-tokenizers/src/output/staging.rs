@@ -1,4 +1,4 @@
-//! Staged files, and how they become final, all or none.
+//! Staged files, and their publication: all of them become final, or none.
 //!
 //! A run writes `OUT.bin.windrow-part` and similar files, and nothing else, until everything is complete and synced. Only the
 //! holder of an exclusive lock on the file *currently* named `OUT.windrow-lock` may touch files under the prefix. The holder
@@ -13,16 +13,16 @@
 //! 3. the staged manifest gets the final name; the directory is synced;
 //! 4. the state becomes `Published`; the files moved aside are removed, and the lock last.
 //!
-//! So a manifest never stands beside data that it does not describe, and exists only with all of its data: **no manifest means not
-//! published**. A run that is killed in steps 1 to 3 leaves no manifest under the final name. The next run for the prefix, whatever
-//! its outcome, first undoes the renames of the killed run ([`recover`]). The old files get their names back, the old manifest
-//! last. Files moved aside are removed only if a manifest says that the publication was complete.
+//! So no manifest is ever next to data that it does not describe, and a manifest exists only with all of its data: **no manifest means not
+//! published**. A run that is killed in steps 1 to 3 leaves no manifest under the final name. The next run for the prefix, whatever its outcome,
+//! first undoes the renames of the killed run ([`recover`]). The old files get their names back, the old manifest last. Files moved aside are
+//! removed only if a manifest says that the publication was complete.
 //!
 //! An output with shards also has a progress record. A run that ends early leaves the record, the finished shards and the list of
 //! skipped documents under their staged names, and removes the rest. A run that resumes takes them over; any other run removes them.
 //!
 //! Every series of renames holds the state's mutex; the syncs, which can take long, do not. [`Staging::abandon`] locks the same mutex
-//! and undoes the renames it finds. It waits for a few renames only; afterwards the directory contains what it contained before the
+//! and undoes the renames it finds. It waits for a few renames only; afterwards the directory has the same content as before the
 //! run.
 
 use std::collections::HashSet;
@@ -55,35 +55,22 @@ fn create(storage: &dyn Storage, state: &mut State, staged: PathBuf) -> Result<F
     Ok(file)
 }
 
-/// Creates the folder of the data files, if it does not exist. One that is empty, or only has files of a killed run, counts as created: it is
+/// Creates the folder of the data files, if it does not exist. A folder that is empty, or has only files of a killed run, counts as created: it is
 /// removed if nothing is published.
-fn create_folder(
-    storage: &dyn Storage,
-    state: &mut State,
-    targets: &Targets,
-    folder: &Path,
-) -> Result<(), OutputError> {
-    if is_folder(folder) {
-        let staged: HashSet<PathBuf> = targets.leftovers().collect();
-        let mut entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let is_left = entries.all(|path| staged.contains(&path));
-        state.folder = is_left.then(|| folder.to_owned());
-        return Ok(());
+fn create_folder(storage: &dyn Storage, state: &mut State, targets: &Targets) -> Result<(), OutputError> {
+    let folder = &targets.prefix;
+    if !is_folder(folder) {
+        let created = storage.create_directory(folder);
+        created.map_err(|error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", folder, error))?;
     }
-    let created = storage.create_directory(folder);
-    created.map_err(|error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", folder, error))?;
-    state.folder = Some(folder.to_owned());
+    let staged: HashSet<PathBuf> = targets.leftovers().collect();
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    state.folder = entries.all(|entry| staged.contains(&entry.path())).then(|| folder.clone());
     Ok(())
 }
 
-/// The files of an output that begins.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    /// For each target, the staged file.
-    pub(crate) files: Vec<File>,
-    /// What another run has finished.
-    pub(crate) progress: Option<Progress>,
-}
+/// The staged file of each target, and the progress of another run, with its finished shards.
+type Opened = (Vec<File>, Option<Progress>);
 
 /// Undoes the renames of a run that was killed before its publication was complete. Each step leaves names from which another call can
 /// continue.
@@ -131,8 +118,8 @@ fn recover(storage: &dyn Storage, targets: &Targets) -> Result<(), OutputError> 
 
 /// The staged files of one output, for the thread that may have to abandon it.
 ///
-/// Clones refer to the same output. A command makes one before anything is staged, gives it to the thread that handles Ctrl-C, and
-/// passes it to [`Output::create_in`](super::Output::create_in).
+/// Clones refer to the same output. A command creates a staging before any file is staged, gives it to the thread that handles Ctrl-C, and passes
+/// it to [`Output::create_in`](super::Output::create_in).
 ///
 /// ```
 /// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions, Staging};
@@ -167,7 +154,7 @@ struct State {
     /// Renames done by the publication, in order.
     moves: Vec<Move>,
     lock: Option<Lock>,
-    /// The folder of the data files, if it had none before the run.
+    /// The folder of the data files, if it contained none before the run.
     folder: Option<PathBuf>,
 }
 
@@ -175,13 +162,13 @@ struct State {
 struct Move {
     from: PathBuf,
     to: PathBuf,
-    /// Whether an old file was moved aside; otherwise a staged file became final.
+    /// True if an old file was moved aside; otherwise a staged file became final.
     aside: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Nothing is staged yet.
+    /// No file is staged yet.
     #[default]
     Idle,
     /// Staged files exist under their staged names or, while publishing, under final ones.
@@ -228,11 +215,11 @@ impl State {
         }
     }
 
-    /// Undoes the renames and removes the staged files, but for finished shards. Returns the names that it could not clear.
+    /// Undoes the renames and removes the staged files, except finished shards. Returns the names that it could not clear.
     fn discard(&mut self, storage: &dyn Storage, phase: Phase) -> Vec<PathBuf> {
         let mut left = Vec::new();
         for Move { from, to, aside } in self.moves.drain(..).rev() {
-            // The old manifest only gets its name back beside all of its data. Otherwise the next run completes the recovery.
+            // The old manifest gets its name back only together with all of its data. Otherwise the next run completes the recovery.
             if !left.is_empty() && from.as_os_str().as_encoded_bytes().ends_with(MANIFEST.as_bytes()) {
                 left.push(to);
                 continue;
@@ -243,7 +230,7 @@ impl State {
             }
         }
         left.extend(self.staged.drain(..).filter(|path| !removed(storage, path)));
-        // What a run can resume keeps its folder.
+        // The folder stays if it has shards that a run can resume.
         let is_empty = |folder: &PathBuf| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
         if let Some(folder) = self.folder.take().filter(is_empty)
             && storage.remove_directory(&folder).is_err()
@@ -270,8 +257,8 @@ impl Staging {
     /// Stops the output: removes all staged files, undoes the renames so far, and makes every later write and the publication fail with
     /// [`OutputErrorKind::Interrupted`]. An output created later with this staging is refused in the same way.
     ///
-    /// Returns false, and does nothing, if the output is already published: a command that is then told to stop has its complete
-    /// result. Waits for a few renames only, never for written data to reach the disk.
+    /// Returns false, and does nothing, if the output is already published: a command that is interrupted then has its complete result. Waits for a
+    /// few renames only, never for written data to reach the disk.
     pub fn abandon(&self) -> bool {
         let mut state = self.state();
         match state.phase {
@@ -288,13 +275,13 @@ impl Staging {
         &*self.0.storage
     }
 
-    /// Whether writing may continue.
+    /// Checks that writing may continue.
     pub(crate) fn check(&self) -> Result<(), OutputError> {
         self.state().check()
     }
 
-    /// Removes everything after `error`, which lists what could not be removed. After an abandonment the error is
-    /// [`OutputErrorKind::Interrupted`], whatever else went wrong because files vanished.
+    /// Removes everything after `error`. The returned error also lists the files that could not be removed. After an abandonment it is
+    /// [`OutputErrorKind::Interrupted`], regardless of later errors from vanished files.
     pub(crate) fn fail(&self, error: OutputError) -> OutputError {
         let mut state = self.state();
         match state.phase {
@@ -307,17 +294,29 @@ impl Staging {
         }
     }
 
+    /// [Fails](Self::fail) after a call of the system.
+    pub(crate) fn failed(&self, doing: &str, path: &Path, error: io::Error) -> OutputError {
+        self.fail(OutputError::io(OutputErrorKind::Io, doing, path, error))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // No code that holds the mutex panics between two steps that belong together.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Number of finished shards that are kept although nothing was published: the next run can resume behind them.
+    /// Takes a step that no abandonment divides, if writing may continue.
+    fn step<T>(&self, step: impl FnOnce(&mut State, &dyn Storage) -> Result<T, OutputError>) -> Result<T, OutputError> {
+        let mut state = self.state();
+        state.check()?;
+        step(&mut state, self.storage())
+    }
+
+    /// Number of finished shards that are kept although nothing was published: the next run can resume after them.
     pub fn kept_shards(&self) -> usize {
         self.state().kept_shards
     }
 
-    /// Lets go of finished shards: they are removed like everything else if the output is not published.
+    /// Gives finished shards up: they are removed like everything else if the output is not published.
     pub(crate) fn forget(&self) {
         let mut state = self.state();
         let kept = std::mem::take(&mut state.kept);
@@ -327,11 +326,7 @@ impl Staging {
 
     /// Creates a file with a name that is not final.
     pub(crate) fn create(&self, staged: PathBuf) -> Result<File, OutputError> {
-        let mut state = self.state();
-        state.check()?;
-        let created = create(self.storage(), &mut state, staged);
-        drop(state);
-        created.map_err(|error| self.fail(error))
+        self.step(|state, storage| create(storage, state, staged)).map_err(|error| self.fail(error))
     }
 
     /// Makes the names in the directory durable.
@@ -340,45 +335,37 @@ impl Staging {
         sync_directory(self.storage(), targets, OutputErrorKind::Io).map_err(|error| self.fail(error))
     }
 
-    /// Another shard is finished and recorded, in these staged files.
+    /// Keeps the staged files of another shard, which is finished and recorded.
     pub(crate) fn keep(&self, staged: &[PathBuf]) -> Result<(), OutputError> {
-        let mut state = self.state();
-        state.check()?;
-        let (kept, rest) = std::mem::take(&mut state.staged).into_iter().partition(|path| staged.contains(path));
-        state.staged = rest;
-        let kept: Vec<PathBuf> = kept;
-        state.kept.extend(kept);
-        state.kept_shards += 1;
-        Ok(())
+        self.step(|state, _| {
+            state.kept.extend(state.staged.extract_if(.., |path| staged.contains(path)));
+            state.kept_shards += 1;
+            Ok(())
+        })
     }
 
     /// Removes a file that was [created](Self::create) and is not published.
     pub(crate) fn remove(&self, path: &Path) -> Result<(), OutputError> {
-        let mut state = self.state();
-        state.check()?;
-        let gone = self.storage().remove(path);
-        if gone.is_ok() {
+        let removed = self.step(|state, storage| {
+            let gone = storage.remove(path);
+            gone.map_err(|error| OutputError::io(OutputErrorKind::Io, "cannot remove", path, error))?;
             state.staged.retain(|other| other != path);
-        }
-        drop(state);
-        gone.map_err(|error| self.fail(OutputError::io(OutputErrorKind::Io, "cannot remove", path, error)))
+            Ok(())
+        });
+        removed.map_err(|error| self.fail(error))
     }
 
     /// Removes staged files of targets that were not needed.
     pub(crate) fn discard(&self, targets: &[PathBuf]) -> Result<(), OutputError> {
-        let mut state = self.state();
-        state.check()?;
-        for target in targets {
-            let staged = staged_name(target);
-            if removed(self.storage(), &staged) {
-                state.staged.retain(|other| *other != staged);
-            }
-        }
-        Ok(())
+        self.step(|state, storage| {
+            let names: Vec<PathBuf> = targets.iter().map(|target| staged_name(target)).collect();
+            state.staged.retain(|path| !names.contains(path) || !removed(storage, path));
+            Ok(())
+        })
     }
 
-    /// Locks the prefix, removes the files of a killed run, and creates a staged file for each target. With `resume`, what the record
-    /// of a killed run tells is not removed, and returned.
+    /// Locks the prefix, removes the files of a killed run, and creates a staged file for each target. With `resume`, the files in the record of a
+    /// killed run are not removed, and the progress is returned.
     pub(crate) fn open(&self, targets: &Targets, overwrite: bool, resume: bool) -> Result<Opened, OutputError> {
         // Locked until the end: an abandonment finds either nothing or everything staged.
         let mut state = self.state();
@@ -415,9 +402,8 @@ impl Staging {
             state.kept.clone_from(&progress.staged);
             state.kept_shards = progress.shards.len();
         }
-        let folder = Some(&targets.prefix).filter(|_| targets.in_folder);
-        if let Some(folder) = folder {
-            create_folder(storage, state, targets, folder)?;
+        if targets.in_folder {
+            create_folder(storage, state, targets)?;
         }
         let kept: HashSet<&PathBuf> = state.kept.iter().collect();
         for stale in targets.leftovers().filter(|path| !kept.contains(path)) {
@@ -446,7 +432,7 @@ impl Staging {
                 create(storage, state, staged)?
             });
         }
-        Ok(Opened { files, progress })
+        Ok((files, progress))
     }
 
     /// Gives every staged file its final name, or none. All of them are complete, synced and closed. Returns the names moved aside that
@@ -459,45 +445,28 @@ impl Staging {
         let storage = self.storage();
         let sync = || sync_directory(storage, targets, OutputErrorKind::Io);
 
-        let mut state = self.state();
-        state.check()?;
-        // A rename would silently replace a file that another process has created since the first check.
-        targets.refuse_existing(overwrite)?;
-        state.move_aside(storage, &targets.manifest)?;
-        let moved = !state.moves.is_empty();
-        drop(state);
-        if moved {
+        let has_moved = self.step(|state, storage| {
+            // A rename would silently replace a file that another process has created since the first check.
+            targets.refuse_existing(overwrite)?;
+            state.move_aside(storage, &targets.manifest)?;
+            Ok(!state.moves.is_empty())
+        })?;
+        if has_moved {
             sync()?;
         }
-
-        let mut state = self.state();
-        state.check()?;
-        for path in targets.stale_shards() {
-            state.move_aside(storage, &path)?;
-        }
-        for path in &targets.data {
-            state.move_aside(storage, path)?;
-            state.finalize(storage, path)?;
-        }
-        drop(state);
+        self.step(|state, storage| {
+            targets.stale_shards().iter().try_for_each(|path| state.move_aside(storage, path))?;
+            targets.data.iter().try_for_each(|path| {
+                state.move_aside(storage, path)?;
+                state.finalize(storage, path)
+            })
+        })?;
         sync()?;
-
-        let mut state = self.state();
-        state.check()?;
-        state.finalize(storage, &targets.manifest)?;
-        drop(state);
+        self.step(|state, storage| state.finalize(storage, &targets.manifest))?;
         sync()?;
-
-        let mut state = self.state();
-        state.check()?;
-        state.phase = Phase::Published;
-        state.staged.clear();
-        state.kept.clear();
-        state.kept_shards = 0;
-        let moves = std::mem::take(&mut state.moves);
+        let published = State { phase: Phase::Published, ..State::default() };
         // Old data can be large and slow to remove, so not under the mutex.
-        let lock = state.lock.take();
-        drop(state);
+        let State { moves, lock, .. } = self.step(|state, _| Ok(std::mem::replace(state, published)))?;
         let asides = moves.into_iter().filter(|done| done.aside).map(|done| done.to);
         let mut left: Vec<_> = asides.filter(|aside| !removed(storage, aside)).collect();
         if targets.has_shards() {

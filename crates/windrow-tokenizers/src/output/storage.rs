@@ -30,7 +30,7 @@ pub(crate) trait Storage: Debug + Send + Sync {
         file.write(bytes)
     }
 
-    /// Removes what a file has behind its first `bytes`, and continues there.
+    /// Cuts a file after its first `bytes`, and continues there.
     fn truncate(&self, mut file: &File, bytes: u64) -> io::Result<()> {
         file.set_len(bytes)?;
         file.seek(SeekFrom::Start(bytes)).map(drop)
@@ -92,7 +92,7 @@ pub(crate) enum NotPlain {
     SecondName,
 }
 
-/// Reason for which an entry of a directory, or an open file, is not one that this output alone has made.
+/// The reason why an entry of a directory, or an open file, is not one that only this output has made.
 pub(crate) fn not_plain(found: &fs::Metadata) -> Option<NotPlain> {
     #[cfg(unix)]
     let names = std::os::unix::fs::MetadataExt::nlink(found);
@@ -106,11 +106,11 @@ pub(crate) fn not_plain(found: &fs::Metadata) -> Option<NotPlain> {
     }
 }
 
-/// Opens an existing regular file with a single name, without following a link or waiting for a pipe. Writing to another one would change
-/// what is no output. The open file is what is checked, so it cannot be exchanged in between.
+/// Opens an existing regular file with a single name, without following a link or waiting for a pipe. Writing to another kind of file would change
+/// data outside the output. The check is on the open file, so the file cannot be exchanged in between.
 pub(crate) fn open_plain(path: &Path, writes: bool) -> io::Result<File> {
     let check = |found: fs::Metadata| not_plain(&found).map_or(Ok(()), |what| Err(io::Error::other(what)));
-    // Opening alone can wait for a pipe or disturb a device, and tells less.
+    // Opening can wait for a pipe or disturb a device, and its error says less.
     check(fs::symlink_metadata(path)?)?;
     let mut options = OpenOptions::new();
     options.read(true).write(writes);
@@ -121,27 +121,34 @@ pub(crate) fn open_plain(path: &Path, writes: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Finding of an error of [`open_plain`], if the system had no other.
+/// The [`NotPlain`] in an error of [`open_plain`], if the system had no other.
 pub(crate) fn what_is_not_plain(error: &io::Error) -> Option<NotPlain> {
     error.get_ref()?.downcast_ref().copied()
 }
 
-/// Removes a name, if it exists. Returns whether it is gone now.
+/// Removes a name, if it exists. Returns true if it is gone now.
 pub(crate) fn removed(storage: &dyn Storage, path: &Path) -> bool {
     storage.remove(path).is_ok() || fs::symlink_metadata(path).is_err()
 }
 
-/// Writes all of `bytes`.
-pub(crate) fn write_all(storage: &dyn Storage, file: &File, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match storage.write(file, bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(taken) => bytes = &bytes[taken..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+/// An open file, read and written by the calls of its storage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored<'a>(pub(crate) &'a dyn Storage, pub(crate) &'a File);
+
+impl Read for Stored<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read(self.1, bytes)
     }
-    Ok(())
+}
+
+impl Write for Stored<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(self.1, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads a file from its beginning, block by block.

@@ -1,4 +1,4 @@
-//! What must hold in a `tokenizer.json` before a library parses it.
+//! Checks a `tokenizer.json` before a library parses it.
 //!
 //! The libraries panic on some files, take gigabytes for others (their tables are as long as the largest id), and misread a few. Such
 //! files are refused here, with the place and the remedy.
@@ -15,7 +15,7 @@ use super::file::{Added, File, Kind, Model};
 /// the depth.
 const MAX_DEPTH: usize = 8;
 
-/// Maximum length of a pattern: ten times that of the longest pattern of a known model.
+/// Maximum length of a pattern: ten times the length of the longest pattern of a known model.
 const MAX_PATTERN: usize = 8 << 10;
 
 /// Maximum length of a token that a library can store.
@@ -29,8 +29,12 @@ pub(super) struct Checked {
     pub(super) size: u32,
 }
 
-/// Checks the whole file.
-pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
+/// Checks the whole file. `unfinished`: [`LoadOptions::unfinished`](super::LoadOptions::unfinished).
+pub(super) fn check(file: &File<'_>, unfinished: bool) -> Result<Checked, Fault> {
+    let is_empty = file.model.vocab.is_empty();
+    if is_empty && (!unfinished || file.canonical) {
+        return Err(Fault::new("model.vocab", "is empty", DAMAGED));
+    }
     let vocab = check_vocab(&file.model)?;
     check_options(&file.model, &vocab)?;
     if file.canonical && has_long_words(file) {
@@ -43,7 +47,7 @@ pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
             check_component(node, children, name, 0)?;
         }
     }
-    if is_byte_level(file) {
+    if is_byte_level(file) && !is_empty {
         check_bytes(&file.model, &vocab)?;
     }
     check_added(&file.added, file.model.vocab.len())?;
@@ -51,7 +55,7 @@ pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
     let largest = vocab.values().chain(&added).max().copied().unwrap_or(0);
     let size = largest.checked_add(1).ok_or_else(|| too_large("model.vocab", u64::from(largest), vocab.len()))?;
     if let Some(node) = file.parts.get("post_processor").filter(|node| !node.is_null()) {
-        check_processor(node, "post_processor", 0, size)?;
+        check_processor(node, "post_processor", 0, if unfinished { u32::MAX } else { size })?;
     }
     Ok(Checked { added, size })
 }
@@ -62,19 +66,19 @@ pub(super) fn has_long_words(file: &File<'_>) -> bool {
     most.is_some_and(|most| most > 1 << 20)
 }
 
-/// Whether the text that reaches the model is in the byte-level alphabet.
+/// True if the text that reaches the model is in the byte-level alphabet.
 pub(super) fn is_byte_level(file: &File<'_>) -> bool {
     file.model.kind == Kind::Bpe
         && (file.model.options.get("byte_level").and_then(Value::as_bool) == Some(true)
             || has_pre_tokenizer(file, "ByteLevel"))
 }
 
-/// Whether the file has a pre-tokenizer of this type.
+/// True if the file has a pre-tokenizer of this type.
 pub(super) fn has_pre_tokenizer(file: &File<'_>, kind: &str) -> bool {
     any_pre_tokenizer(file, &|node| node.get("type").and_then(Value::as_str) == Some(kind))
 }
 
-/// Whether `holds` is true for the file's pre-tokenizer or one of its members.
+/// True if `holds` is true for the file's pre-tokenizer or one of its members.
 pub(super) fn any_pre_tokenizer(file: &File<'_>, holds: &dyn Fn(&Value) -> bool) -> bool {
     fn any(node: &Value, holds: &dyn Fn(&Value) -> bool) -> bool {
         let members = node.get("pretokenizers").and_then(Value::as_array);
@@ -114,19 +118,13 @@ fn too_large(place: &str, id: u64, entries: usize) -> Fault {
 fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault> {
     const PLACE: &str = "model.vocab";
     let entries = model.vocab.len();
-    if entries == 0 {
-        return Err(Fault::new(PLACE, "is empty", DAMAGED));
-    }
     if entries > 1 << 26 {
         return Err(Fault::new(PLACE, format!("has {entries} tokens"), "no more than 67108864 are possible"));
     }
     let mut vocab = HashMap::with_capacity(entries);
     let mut ids = HashMap::with_capacity(entries);
     for (token, id) in &model.vocab {
-        if token.len() > MAX_TOKEN {
-            let reason = format!("token {} has {} bytes", quoted(token), token.len());
-            return Err(Fault::new(PLACE, reason, format!("no more than {MAX_TOKEN} are possible")));
-        }
+        check_length(token, PLACE)?;
         if u64::from(*id) >= id_limit(entries) {
             return Err(too_large(&format!("{PLACE}[{}]", quoted(token)), u64::from(*id), entries));
         }
@@ -165,6 +163,7 @@ fn check_options(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fa
         return Err(Fault::new("model.dropout", "makes ids random", "set it to null: it is meant for training"));
     }
     if model.kind == Kind::Bpe
+        && !vocab.is_empty()
         && let Some(token) = text_option(model, "unk_token")
         && !vocab.contains_key(token)
     {
@@ -173,7 +172,7 @@ fn check_options(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fa
     if let Some(id) = model.options.get("unk_id").and_then(Value::as_u64)
         && id >= model.vocab.len() as u64
     {
-        let reason = format!("{id} is outside of the vocabulary of {} tokens", model.vocab.len());
+        let reason = format!("{id} is outside the vocabulary of {} tokens", model.vocab.len());
         return Err(Fault::new("model.unk_id", reason, DAMAGED));
     }
     Ok(())
@@ -212,7 +211,7 @@ fn check_merges(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fau
     Ok(())
 }
 
-/// Without a token for a byte and for the unknown, such bytes would vanish.
+/// Checks the tokens for bytes. A byte without a token would vanish if there is no token for unknown text.
 fn check_bytes(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fault> {
     if text_option(model, "unk_token").is_some() {
         return Ok(());
@@ -232,10 +231,7 @@ fn check_bytes(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Faul
 }
 
 fn check_component(node: &Value, children: &str, place: &str, depth: usize) -> Result<(), Fault> {
-    check_depth(place, depth)?;
-    let Some(fields) = node.as_object() else {
-        return Err(Fault::new(place, "is not an object", DAMAGED));
-    };
+    let fields = fields(node, place, depth)?;
     if let Some(members) = fields.get(children).and_then(Value::as_array) {
         for (at, member) in members.iter().enumerate() {
             check_component(member, children, &format!("{place}.{children}[{at}]"), depth + 1)?;
@@ -255,12 +251,22 @@ fn check_component(node: &Value, children: &str, place: &str, depth: usize) -> R
     Ok(())
 }
 
-fn check_depth(place: &str, depth: usize) -> Result<(), Fault> {
+/// The fields of a node, which must not be nested too deep.
+fn fields<'a>(node: &'a Value, place: &str, depth: usize) -> Result<&'a Map<String, Value>, Fault> {
     if depth > MAX_DEPTH {
         let reason = format!("is nested more than {MAX_DEPTH} deep");
         return Err(Fault::new(place, reason, "list the members of nested sequences in one"));
     }
-    Ok(())
+    node.as_object().ok_or_else(|| Fault::new(place, "is not an object", DAMAGED))
+}
+
+/// Checks the length of a token, which the libraries store in 16 bits.
+fn check_length(token: &str, place: &str) -> Result<(), Fault> {
+    if token.len() <= MAX_TOKEN {
+        return Ok(());
+    }
+    let reason = format!("token {} has {} bytes", quoted(token), token.len());
+    Err(Fault::new(place, reason, format!("no more than {MAX_TOKEN} are possible")))
 }
 
 fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
@@ -272,10 +278,7 @@ fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
         if token.content.is_empty() {
             return Err(Fault::new(place, "is empty", "remove it"));
         }
-        if token.content.len() > MAX_TOKEN {
-            let reason = format!("token {content} has {} bytes", token.content.len());
-            return Err(Fault::new(place, reason, format!("no more than {MAX_TOKEN} are possible")));
-        }
+        check_length(&token.content, &place)?;
         if u64::from(token.id) >= id_limit(entries + added.len()) {
             return Err(too_large(&place, u64::from(token.id), entries));
         }
@@ -290,7 +293,7 @@ fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The types of processors, and the fields by which 0.23 tells them apart: it reads most of them without a look at their type.
+/// The types of processors, and the fields by which 0.23 distinguishes them: it reads most of them without checking their type.
 const PROCESSORS: [(&str, &[&str]); 5] = [
     ("BertProcessing", &["sep", "cls"]),
     ("RobertaProcessing", &["sep", "cls"]),
@@ -301,10 +304,7 @@ const PROCESSORS: [(&str, &[&str]); 5] = [
 
 /// A processor may only add ids that exist, and must neither drop nor repeat the document.
 fn check_processor(node: &Value, place: &str, depth: usize, size: u32) -> Result<(), Fault> {
-    check_depth(place, depth)?;
-    let Some(fields) = node.as_object() else {
-        return Err(Fault::new(place, "is not an object", DAMAGED));
-    };
+    let fields = fields(node, place, depth)?;
     let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
     let Some((_, own)) = PROCESSORS.iter().find(|(name, _)| *name == kind) else {
         let known = PROCESSORS.map(|(name, _)| name).join(", ");
@@ -384,7 +384,7 @@ fn check_id(id: Option<&Value>, place: &str, size: u32) -> Result<(), Fault> {
     match id.and_then(Value::as_u64) {
         Some(id) if id < u64::from(size) => Ok(()),
         Some(id) => {
-            let reason = format!("id {id} is outside of the vocabulary, whose last id is {}", size - 1);
+            let reason = format!("id {id} is outside the vocabulary, whose last id is {}", size - 1);
             Err(Fault::new(place, reason, "give it the id of a token"))
         }
         None => Err(Fault::new(place, "has no id", DAMAGED)),

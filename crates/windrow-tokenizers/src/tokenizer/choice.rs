@@ -1,5 +1,6 @@
-//! Chooses the engine that encodes, and keeps what the other methods of a tokenizer need beside it.
+//! Chooses the engine that encodes, and keeps what the other methods of a tokenizer need in addition.
 
+use std::convert::Infallible;
 use std::sync::OnceLock;
 
 use tk_encode::pipeline::PipelineTokenizer;
@@ -8,9 +9,9 @@ use super::check::Checked;
 use super::file::File;
 use super::forms::{self, Forms};
 use super::{EngineChoice, LoadError, LoadOptions, fault, gate, route};
-use crate::engine::{Bpe, Early, Engine, Pipeline, Released, caught};
+use crate::engine::{Bpe, Early, Engine, Pipeline, Released, caught, late};
 
-/// Why windrow's own engine does not encode, if the caller wants another one.
+/// The reason for not using windrow's own engine if the caller wants another one.
 pub(super) const REQUESTED: &str = "the options request the engine of tokenizers";
 
 /// The engine that encodes.
@@ -22,6 +23,16 @@ pub(super) enum ChosenEngine {
 }
 
 impl ChosenEngine {
+    /// windrow's own engine. That of a vocabulary that was loaded early is built first if `builds`.
+    pub(super) fn own(&self, builds: bool) -> Option<&Bpe> {
+        match self {
+            Self::Bpe(bpe) => Some(bpe),
+            Self::Early(early) if builds => early.built(),
+            Self::Early(early) => early.if_built(),
+            Self::Pipeline(_) | Self::Released(_) => None,
+        }
+    }
+
     pub(super) fn as_engine(&self) -> &dyn Engine {
         match self {
             Self::Bpe(engine) => engine.as_ref(),
@@ -32,7 +43,7 @@ impl ChosenEngine {
     }
 }
 
-/// The engine that gives Hugging Face's ids for this file, and why it is not windrow's own.
+/// The engine that gives Hugging Face's ids for this file, and the reason why it is not windrow's own.
 pub(super) fn engine(
     file: &File<'_>,
     checked: &Checked,
@@ -59,7 +70,7 @@ pub(super) fn engine(
     let admitted = match options.engine {
         EngineChoice::Tokenizers => Err(REQUESTED.to_owned()),
         EngineChoice::Automatic | EngineChoice::Windrow => {
-            gate::admit(file, checked, options).and_then(|gate::Admitted { definition, around }| {
+            gate::admit(file, checked, options).and_then(|(definition, around)| {
                 Bpe::new(&definition, around, &options.of_engine()).map_err(|error| error.to_string())
             })
         }
@@ -87,7 +98,8 @@ pub(super) fn engine(
     Ok((ChosenEngine::Released(Box::new(released)), delegated))
 }
 
-/// The tokenizer of the release candidate with the forms of its added tokens, or why it is not suitable for this file. `forms` are those of 0.23.
+/// The tokenizer of the release candidate with the forms of its added tokens, or the reason why it is not suitable for this file.
+/// `forms` are the forms of 0.23.
 fn pipeline(file: &File<'_>, checked: &Checked, forms: Option<&Forms>) -> Result<(PipelineTokenizer, Forms), String> {
     if let Some(reason) = route::differs(file, checked).filter(|_| !file.canonical) {
         return Err(reason.to_owned());
@@ -104,58 +116,37 @@ fn pipeline(file: &File<'_>, checked: &Checked, forms: Option<&Forms>) -> Result
     }
 }
 
-/// The released library with a file that was read before, without its post-processor.
-pub(crate) fn released_without_processor(text: &str, options: &LoadOptions) -> Result<Released, String> {
-    let mut file = File::parse(text).map_err(|fault| fault.reason)?;
-    file.parts.remove("post_processor");
-    released(&file, options).map_err(|reason| fault::shortened(&reason, fault::MAX_REASON))
-}
-
 fn released(file: &File<'_>, options: &LoadOptions) -> Result<Released, String> {
     Released::from_json(&file.released_json()?, file.decoder.map(|decoder| decoder.get()), options)
 }
 
-/// The released library, built when it is first needed.
-#[derive(Default)]
-pub(crate) struct Late(OnceLock<Result<Released, String>>);
-
-impl Late {
-    /// An error is why `build` failed.
-    ///
-    /// The library is built before the cell is taken: in a process that is forked meanwhile, a cell that another thread had taken would never
-    /// be filled, and each reader would wait for it. Two threads may build it; one is kept.
-    pub(crate) fn get(&self, build: impl FnOnce() -> Result<Released, String>) -> Result<&Released, &str> {
-        let built = match self.0.get() {
-            Some(built) => built,
-            None => {
-                let built = build();
-                self.0.get_or_init(|| built)
-            }
-        };
-        built.as_ref().map_err(String::as_str)
-    }
-}
-
-/// The released library with the same file. It decodes, and finds offsets, where the engine that encodes does not. It is built when it is first
-/// needed, because most programs only encode.
-pub(super) struct Reference {
-    text: Box<str>,
+/// The released library with a file that was already read. It decodes, and finds offsets, where the engine that encodes does not. It is built when
+/// it is first needed, because most programs only encode.
+pub(crate) struct Reference {
+    json: Box<str>,
     options: LoadOptions,
-    released: Late,
+    has_processor: bool,
+    released: OnceLock<Result<Released, String>>,
 }
 
 impl Reference {
-    /// `text` is a file that was read before.
-    pub(super) fn new(text: &str, options: &LoadOptions) -> Self {
-        Self { text: text.into(), options: *options, released: Late::default() }
+    /// The library has no post-processor unless `has_processor`.
+    pub(crate) fn new(json: &str, options: &LoadOptions, has_processor: bool) -> Self {
+        Self { json: json.into(), options: *options, has_processor, released: OnceLock::new() }
     }
 
-    /// An error is why the library cannot read the file.
-    pub(super) fn get(&self) -> Result<&Released, String> {
+    pub(crate) fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// An error is the reason why the library cannot read the file.
+    pub(crate) fn get(&self) -> Result<&Released, String> {
         let build = || {
-            let file = File::parse(&self.text).map_err(|fault| fault.reason)?;
+            let mut file = File::parse(&self.json).map_err(|fault| fault.reason)?;
+            file.parts.retain(|name, _| self.has_processor || name != "post_processor");
             released(&file, &self.options)
         };
-        self.released.get(build).map_err(|reason| fault::shortened(reason, fault::MAX_REASON))
+        let Ok(built) = late(&self.released, || Ok::<_, Infallible>(build()));
+        built.as_ref().map_err(|reason| fault::shortened(reason, fault::MAX_REASON))
     }
 }

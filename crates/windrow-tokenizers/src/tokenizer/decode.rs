@@ -1,10 +1,10 @@
-//! From ids back to text, and from ids to their places in a text.
+//! Decodes ids to text, and maps ids to their places in a text.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::Value;
-use tk_encode::utils::byte_level::char_to_byte;
+use tk_encode::utils::byte_level::{BYTES_CHAR_LOOKUP, char_to_byte};
 use tokenizers_023::Encoding;
 use windrow::prelude::*;
 
@@ -12,17 +12,16 @@ use super::check::Checked;
 use super::choice::ChosenEngine;
 use super::file::File;
 use super::{AddedId, Tokenizer};
-use crate::engine::{Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId, has_memory};
-use crate::full;
+use crate::engine::{
+    Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId, byte_level, encoding, has_memory,
+};
 
 /// The tokens whose bytes the table of an engine does not have: added tokens, and tokens that are not in the byte-level alphabet.
 pub(super) struct OtherTokens {
     by_id: HashMap<u32, OtherToken>,
-    /// How a file spells each byte.
-    alphabet: Box<[char; 256]>,
-    /// Whether unknown ids are left out, as by Hugging Face's library. tiktoken refuses them.
+    /// True if unknown ids are ignored, as in Hugging Face's library. tiktoken refuses them.
     leaves_out_unknown: bool,
-    /// Whether an id stands for one token only. Hugging Face numbers added tokens itself, and may give one the id of a token of the model.
+    /// True if each id belongs to only one token. Hugging Face numbers added tokens itself, and may give one the id of a token of the model.
     tells_tokens: bool,
 }
 
@@ -30,36 +29,36 @@ struct OtherToken {
     content: Box<str>,
     bytes: Box<[u8]>,
     is_special: bool,
-    /// White space that offsets leave out, at the beginning and at the end.
+    /// White space that offsets exclude, at the beginning and at the end.
     spaces: [usize; 2],
 }
 
 impl OtherTokens {
-    /// Those of a byte-level file.
+    /// The tokens of a byte-level file.
     pub(super) fn of_file(file: &File<'_>, checked: &Checked) -> Self {
-        let foreign = file.model.vocab.iter().filter(|(token, _)| to_bytes(token).is_none());
+        let foreign = file.model.vocab.iter().filter(|(token, _)| byte_level(token).is_none());
         let foreign = foreign.map(|(token, id)| (*id, token.as_str(), false));
         let added = file.added.iter().zip(&checked.added);
         let added = added.map(|(token, id)| (*id, token.content.as_str(), token.special));
         // An added token replaces the token of the model with its id.
         let by_id = foreign.chain(added).map(|(id, token, is_special)| {
-            let bytes = to_bytes(token).unwrap_or_else(|| token.into());
+            let bytes = byte_level(token).unwrap_or_else(|| token.into());
             (id, OtherToken { content: token.into(), bytes: bytes.into(), is_special, spaces: spaces(token) })
         });
         let contents: HashMap<u32, &str> =
             file.added.iter().zip(&checked.added).map(|(token, id)| (*id, token.content.as_str())).collect();
         let collides = |(token, id): &(String, u32)| contents.get(id).is_some_and(|content| content != token);
         let tells_tokens = !file.model.vocab.iter().any(collides);
-        Self { by_id: by_id.collect(), alphabet: alphabet(), leaves_out_unknown: true, tells_tokens }
+        Self { by_id: by_id.collect(), leaves_out_unknown: true, tells_tokens }
     }
 
-    /// Those of a vocabulary of tiktoken.
+    /// The tokens of a vocabulary of tiktoken.
     pub(super) fn of_ranks(special: &[AddedId]) -> Self {
         let by_id = special.iter().map(|AddedId { content, id, special }| {
             let (bytes, spaces) = (content.as_bytes().into(), spaces(content));
             (*id, OtherToken { content: content.as_str().into(), bytes, is_special: *special, spaces })
         });
-        Self { by_id: by_id.collect(), alphabet: alphabet(), leaves_out_unknown: false, tells_tokens: true }
+        Self { by_id: by_id.collect(), leaves_out_unknown: false, tells_tokens: true }
     }
 
     /// The text of `ids`. `decode` appends the bytes of other ids, up to the first that no token has.
@@ -92,11 +91,9 @@ impl OtherTokens {
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         })
     }
-}
 
-impl OtherTokens {
-    /// The white space of a token that offsets leave out, at its beginning and at its end.
-    fn spaces(&self, id: u32, engine: &windrow_bpe::Engine) -> [usize; 2] {
+    /// The white space of a token that offsets exclude, at its beginning and at its end.
+    fn spaces(&self, id: u32, engine: &windrow_bpe::BpeEngine) -> [usize; 2] {
         if let Some(token) = self.by_id.get(&id) {
             return token.spaces;
         }
@@ -109,20 +106,9 @@ impl OtherTokens {
     fn spelling(&self, id: u32, bytes: &[u8]) -> String {
         match self.by_id.get(&id) {
             Some(token) => token.content.as_ref().to_owned(),
-            None => bytes.iter().map(|&byte| self.alphabet[usize::from(byte)]).collect(),
+            None => bytes.iter().map(|&byte| BYTES_CHAR_LOOKUP[usize::from(byte)]).collect(),
         }
     }
-}
-
-/// The character of each byte in the byte-level alphabet.
-fn alphabet() -> Box<[char; 256]> {
-    let mut alphabet = Box::new(['\0'; 256]);
-    for character in '\0'..='\u{17f}' {
-        if let Some(byte) = char_to_byte(character) {
-            alphabet[usize::from(byte)] = character;
-        }
-    }
-    alphabet
 }
 
 /// Places in bytes as places in characters.
@@ -140,18 +126,13 @@ fn in_characters(text: &str, places: &[Range<usize>]) -> Vec<(usize, usize)> {
     places.iter().map(|place| (characters[place.start], characters[place.end])).collect()
 }
 
-/// The bytes of a token in the byte-level alphabet.
-fn to_bytes(token: &str) -> Option<Vec<u8>> {
-    token.chars().map(char_to_byte).collect()
-}
-
 /// The characters at the beginning and at the end of a token that are white space, or stand for a space in the byte-level alphabet.
 fn spaces(token: &str) -> [usize; 2] {
     let is_space = |character: &char| character.is_whitespace() || char_to_byte(*character) == Some(b' ');
     [token.chars().take_while(is_space).count(), token.chars().rev().take_while(is_space).count()]
 }
 
-/// Whether the decoder of a file puts the bytes of tokens together, and no more.
+/// True if the decoder of a file joins the bytes of tokens and does nothing else.
 pub(super) fn joins_bytes(file: &File<'_>) -> bool {
     let decoder = file.decoder.and_then(|decoder| serde_json::from_str::<Value>(decoder.get()).ok());
     let kind = |node: &Value| node.get("type").and_then(Value::as_str) == Some("ByteLevel");
@@ -162,16 +143,12 @@ pub(super) fn joins_bytes(file: &File<'_>) -> bool {
     })
 }
 
-/// The post-processors that trim offsets, in order: whether the space before the first word stays.
+/// The post-processors that trim offsets, in order: each is true if the space before the first word stays.
+#[derive(Default)]
 pub(super) struct Trims(Vec<bool>);
 
 impl Trims {
-    /// None trims.
-    pub(super) fn none() -> Self {
-        Self(Vec::new())
-    }
-
-    /// Those of a file, or `None` if it has processors of other types, or if an id does not tell its token.
+    /// The trims of a file, or `None` if it has processors of other types, or if an id does not identify its token.
     pub(super) fn of(file: &File<'_>, others: &OtherTokens) -> Option<Self> {
         fn add(node: &Value, trims: &mut Vec<bool>) -> Option<()> {
             let flag = |name: &str| node.get(name).and_then(Value::as_bool).unwrap_or(true);
@@ -191,7 +168,7 @@ impl Trims {
         (trims.is_empty() || others.tells_tokens).then_some(Self(trims))
     }
 
-    /// Leaves white space out of offsets. `spaces` is that of a token, at its beginning and at its end.
+    /// Excludes white space from offsets. `spaces` gives the white space at the beginning and at the end of a token.
     fn apply(&self, encoded: &mut Encoded, spaces: impl Fn(u32) -> [usize; 2]) {
         for &keeps_first in &self.0 {
             for (number, (&id, Range { start, end })) in encoded.ids.iter().zip(&mut encoded.offsets).enumerate() {
@@ -212,19 +189,19 @@ impl Trims {
 const BYTES_OF_ID: usize = 16;
 const BYTES_OF_TOKEN: usize = 128;
 
-/// Memory per token to make an encoding: all its columns, what they are made of, and the copy that a post-processor makes.
+/// Memory per token of an encoding: all its columns, the data from which they are made, and the copy that a post-processor makes.
 ///
-/// Measure: `bindings/python/tests/test_memory.py` failed with 88.
+/// Measured by `bindings/python/tests/test_memory.py`, which failed with 88.
 const BYTES_OF_ENCODED: usize = 200;
 
 /// # From ids to text, and to places
 impl Tokenizer {
     /// The text of `ids`, without special tokens if `skip_special_tokens`.
     ///
-    /// For a `tokenizer.json`, the text is that of Hugging Face's `tokenizers` 0.23: its decoder is applied, and ids that no token has are left out.
-    /// For the vocabularies of tiktoken, it is that of tiktoken. Bytes that are not UTF-8 become U+FFFD in both.
+    /// For a `tokenizer.json`, the text is the same as in Hugging Face's `tokenizers` 0.23: its decoder is applied, and unknown ids are ignored.
+    /// For the vocabularies of tiktoken, the text is the same as in tiktoken. Bytes that are not UTF-8 become U+FFFD in both.
     ///
-    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file once more.
+    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file again.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -266,7 +243,7 @@ impl Tokenizer {
         }
     }
 
-    /// [`decode`](Self::decode) for many documents, by the threads of the current pool.
+    /// Decodes many documents like [`decode`](Self::decode), with the threads of the current pool.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -279,24 +256,50 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// The first document, in order, that cannot be decoded.
+    /// The error of the first document, in order, that cannot be decoded.
     pub fn decode_batch<T: AsRef<[u32]> + Sync>(
         &self,
         documents: &[T],
         skip_special_tokens: bool,
     ) -> Result<Vec<String>, DecodeBatchError> {
-        let decoded = documents.par_iter().weigh(|ids| ids.as_ref().len());
-        let decoded: Vec<_> = decoded.map(|ids| self.decode(ids.as_ref(), skip_special_tokens)).collect();
-        let numbered = decoded.into_iter().enumerate();
-        numbered.map(|(document, text)| text.map_err(|error| DecodeBatchError { document, error })).collect()
+        Ok(self.decode_batch_while(documents, skip_special_tokens, &|| true)?.unwrap_or_default())
     }
 
-    /// The ids of `text`, and the bytes of `text` that each stands for.
+    /// [`decode_batch`](Self::decode_batch) as long as `goes_on` returns true, which each thread calls repeatedly. `None` if it returns false.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// assert_eq!(tokenizer.decode_batch_while(&[[15496_u32, 995]], false, &|| true)?, Some(vec!["Hello world".to_owned()]));
+    /// assert_eq!(tokenizer.decode_batch_while(&[[15496_u32, 995]], false, &|| false)?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`decode_batch`](Self::decode_batch).
+    pub fn decode_batch_while<T: AsRef<[u32]> + Sync>(
+        &self,
+        documents: &[T],
+        skip_special_tokens: bool,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Vec<String>>, DecodeBatchError> {
+        let decoded = documents.par_iter().weigh(|ids| ids.as_ref().len());
+        let decode = |ids: &T| goes_on().then(|| self.decode(ids.as_ref(), skip_special_tokens));
+        let decoded: Vec<_> = decoded.map(decode).collect();
+        let numbered = decoded.into_iter().enumerate();
+        // Errors of documents before the stop count.
+        numbered
+            .map(|(document, text)| text.transpose().map_err(|error| DecodeBatchError { document, error }))
+            .collect()
+    }
+
+    /// The ids of `text`, and the range of bytes of `text` for each id.
     ///
     /// The offsets are those that Hugging Face's `tokenizers` 0.23 gives in bytes: whole characters, so all tokens of a character have its place,
-    /// without the white space that the file trims. The ids are those of the other methods.
+    /// without the white space that the file trims. The ids are the same as in the other methods.
     ///
-    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file once more.
+    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file again.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -312,12 +315,12 @@ impl Tokenizer {
     /// The engine cannot encode the text, or there are no offsets: in a file of version 2.0.
     pub fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
         let refused = |reason: &str| EngineError::refused(Released::NAME, reason);
-        let bpe = match &self.engine {
-            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
-            ChosenEngine::Early(early) => Some(early.built().ok_or_else(|| refused("no memory for its tables"))?),
+        let bpe = self.engine.own(true);
+        match &self.engine {
+            ChosenEngine::Early(_) if bpe.is_none() => return Err(refused("no memory for its tables")),
             ChosenEngine::Released(released) => return released.encode_with_offsets(text),
-            ChosenEngine::Pipeline(_) => None,
-        };
+            _ => {}
+        }
         let bpe = bpe.filter(|bpe| bpe.engine().has_offsets());
         let (Some(bpe), Some(trims), Some(others)) = (bpe, &self.trims, &self.others) else {
             return self.reference().map_err(|reason| refused(&reason))?.encode_with_offsets(text);
@@ -329,9 +332,17 @@ impl Tokenizer {
 
     /// The offsets of the `ids` of a text, in characters and trimmed, without special tokens around them; `None` if they do not follow from the ids.
     ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+    /// assert_eq!(tokenizer.offsets_of("Hello world", &[15496, 995]), Some(vec![(0, 5), (5, 11)]));
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
+    ///
     /// # Panics
-    /// `ids` are not those of `text`.
-    pub(crate) fn own_offsets(&self, text: &str, ids: &[u32]) -> Option<Vec<(usize, usize)>> {
+    /// `ids` are not the ids of `text`.
+    pub fn offsets_of(&self, text: &str, ids: &[u32]) -> Option<Vec<(usize, usize)>> {
         let ((bpe, others), trims) = self.locating().zip(self.trims.as_ref())?;
         // The library trims characters off offsets in characters.
         let offsets = in_characters(text, &bpe.engine().places(text, ids));
@@ -343,21 +354,26 @@ impl Tokenizer {
 
     /// windrow's own engine with the tokens that it does not know, if the place of each id follows from the ids.
     fn locating(&self) -> Option<(&Bpe, &OtherTokens)> {
-        let bpe = match &self.engine {
-            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
-            ChosenEngine::Early(early) => early.built(),
-            ChosenEngine::Pipeline(_) | ChosenEngine::Released(_) => None,
-        };
         let others = self.others.as_ref().filter(|others| others.tells_tokens);
-        bpe.filter(|bpe| bpe.engine().has_offsets()).zip(others)
+        self.engine.own(true).filter(|bpe| bpe.engine().has_offsets()).zip(others)
     }
 
-    /// Whether [`own_encoding`](Self::own_encoding) has an encoding.
-    pub(crate) fn locates_ids(&self) -> bool {
+    /// True if the places of ids in a text follow from the ids, so that whole encodings of the text encode nothing.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let options = LoadOptions::default();
+    /// assert!(Tokenizer::load("gpt2", &options)?.follows_from_ids());
+    /// let words = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
+    /// assert!(!Tokenizer::from_json(words, "example", &options)?.follows_from_ids());
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
+    pub fn follows_from_ids(&self) -> bool {
         self.locating().is_some()
     }
 
-    /// Whether the vocabulary is one of tiktoken.
+    /// True if the vocabulary is one of tiktoken.
     pub(crate) fn is_of_ranks(&self) -> bool {
         self.embedded.is_some()
     }
@@ -386,7 +402,7 @@ impl Tokenizer {
         let words = engine.words(text, ids).into_iter().map(Some).collect();
         let offsets = in_characters(text, &engine.places(text, ids));
         let ids = if encoded.is_empty() { ids.to_vec() } else { encoded };
-        Ok(Some(full::encoding(ids, tokens, words, offsets, type_id)))
+        Ok(Some(encoding(ids, tokens, words, offsets, type_id)))
     }
 
     /// The token with this id, as the `tokenizer.json` spells it: `Ġthe` for " the" in a byte-level vocabulary.
@@ -415,7 +431,7 @@ impl Tokenizer {
         }
     }
 
-    /// The released library with the same file, or why there is none.
+    /// The released library with the same file, or the reason why there is none.
     fn reference(&self) -> Result<&Released, String> {
         match &self.reference {
             Some(reference) => reference.get(),

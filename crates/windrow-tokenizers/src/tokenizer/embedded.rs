@@ -4,9 +4,9 @@
 //! contributors, MIT licence), which ships the ranks of OpenAI's `tiktoken` (Copyright (c) 2022 OpenAI, Shantanu Jain,
 //! MIT licence).
 //!
-//! Their patterns are those of the published tokenizer.json files, for which the engine has programs. tiktoken writes two of them
+//! Their patterns come from the published tokenizer.json files, for which the engine has programs. tiktoken writes two of them
 //! differently. tiktoken's pattern of `r50k_base` finds the same pieces. Its pattern of `cl100k_base` takes the white space at the
-//! end of a text as one piece; the pattern used here cuts that white space behind the last line end. The ids are the same, because
+//! end of a text as one piece; the pattern used here cuts that white space after the last line end. The ids are the same, because
 //! no token of `cl100k_base` continues after its last line end (`tests/it/tokenizer_load.rs`).
 //!
 //! The rank files of tiktoken are read as these vocabularies (`rank_file`).
@@ -39,13 +39,15 @@ pub(super) struct Embedded {
     pattern: &'static str,
     /// The special tokens in the order of their ids.
     pub(super) special: &'static [(&'static str, u32)],
-    /// Number of other tokens.
+    /// Number of tokens in the columns, whose ids begin at 0.
     tokens: usize,
+    /// True if runs of spaces follow the token with the id 50256, as in tiktoken's vocabularies for code.
+    pub(super) spaces: bool,
     /// The blake3 hash of the `tokenizer.json`, in hexadecimal.
     pub(super) hash: &'static str,
     /// Number of bytes of the columns.
     bytes: usize,
-    /// The columns that `examples/vocabularies.rs` describes, compressed.
+    /// The columns that `examples/vocabularies.rs` describes, compressed. Some vocabularies have the same.
     columns: &'static [u8],
 }
 
@@ -53,9 +55,9 @@ pub(super) struct Embedded {
 pub(super) const END_OF_TEXT: &str = "<|endoftext|>";
 
 /// The names, for messages.
-pub(super) const NAMES: &str = "r50k_base (or gpt2), cl100k_base and o200k_base";
+pub(super) const NAMES: &str = "r50k_base (or gpt2), p50k_base, p50k_edit, cl100k_base, o200k_base and o200k_harmony";
 
-const ALL: [Embedded; 3] = include!("../../vocabularies/list.rs");
+pub(super) const ALL: [Embedded; 6] = include!("../../vocabularies/list.rs");
 
 /// The vocabulary with this name or alias.
 pub(super) fn find(name: &str) -> Option<Embedded> {
@@ -63,14 +65,11 @@ pub(super) fn find(name: &str) -> Option<Embedded> {
         "gpt2" | "r50k" => "r50k_base",
         "cl100k" => "cl100k_base",
         "o200k" => "o200k_base",
+        "p50k" => "p50k_base",
+        "gpt-oss-20b" | "gpt-oss-120b" => "o200k_harmony",
         name => name,
     };
     ALL.into_iter().find(|embedded| embedded.name == name)
-}
-
-/// All vocabularies.
-pub(super) fn all() -> impl Iterator<Item = Embedded> {
-    ALL.into_iter()
 }
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -82,11 +81,6 @@ struct Columns {
 }
 
 impl Columns {
-    /// The length of each token.
-    fn lengths(&self) -> &[u8] {
-        &self.columns[..self.tokens]
-    }
-
     /// The tokens by rank, each with the length of the left half of its pair.
     fn iter(&self) -> impl Iterator<Item = (&[u8], u8)> {
         let (columns, mut bytes) = self.columns.split_at(2 * self.tokens);
@@ -100,14 +94,21 @@ impl Columns {
 
     fn into_ranks(mut self) -> Ranks {
         let bytes = self.columns.split_off(2 * self.tokens);
-        Ranks::new(self.lengths(), bytes)
+        Ranks::new(&self.columns[..self.tokens], bytes)
     }
 }
 
 impl Embedded {
-    /// The largest id, plus one: the special tokens come last.
+    /// The largest id, plus one.
     pub(super) fn vocab_size(&self) -> u32 {
-        self.special.last().map_or(0, |(_, id)| id + 1)
+        let more = self.more().last().map(|(_, id)| *id);
+        let last = self.special.iter().map(|(_, id)| *id).chain(more).max();
+        last.map_or(0, |id| id + 1)
+    }
+
+    /// The tokens after the columns, with their ids.
+    fn more(&self) -> Vec<(Vec<u8>, u32)> {
+        if self.spaces { pairs::runs_of_spaces() } else { Vec::new() }
     }
 
     fn columns(&self) -> io::Result<Columns> {
@@ -115,15 +116,19 @@ impl Embedded {
         Ok(Columns { columns, tokens: self.tokens })
     }
 
-    /// The tokens by rank, without the special ones.
-    pub(super) fn tokens(&self) -> io::Result<Vec<Vec<u8>>> {
-        Ok(self.columns()?.iter().map(|(token, _)| token.to_vec()).collect())
+    /// The tokens by their ids, without the special ones.
+    pub(super) fn tokens(&self) -> io::Result<Vec<(Vec<u8>, u32)>> {
+        let columns = self.columns()?;
+        let tokens = columns.iter().map(|(token, _)| token.to_vec()).zip(0..);
+        Ok(tokens.chain(self.more()).collect())
     }
 
     /// The canonical `tokenizer.json`.
     pub(super) fn json(&self) -> io::Result<String> {
         let columns = self.columns()?;
-        let tokens: Vec<_> = columns.iter().collect();
+        let more = self.more();
+        let tokens: Vec<_> = columns.iter().zip(0..).map(|((token, left), id)| (token, left, id)).collect();
+        let tokens = pairs::with_more(tokens, &more).map_err(io::Error::other)?;
         Ok(json::Parts { pattern: self.pattern, tokens: &tokens, special: self.special }.json())
     }
 
@@ -133,51 +138,11 @@ impl Embedded {
         Ok(Pipeline::new(tokenizer, options, self.vocab_size()))
     }
 
-    /// The engine that is ready at once. `expected` is the amount of text in bytes, 0 if unknown.
+    /// The engine that is ready at once, for a vocabulary without `spaces`. `expected` is the amount of text in bytes, 0 if unknown.
     pub(super) fn early(self, options: &LoadOptions, expected: u64) -> Result<Early, Failure> {
         let begin = Instant::now();
         // Required, but never used.
         let model = PipelineModel::WordLevel(WordLevel::default());
-        let ranks = self.columns()?.into_ranks();
-        let first = self.engine(model, options)?.with_ranks(ranks);
-        let options = *options;
-        let build = Box::new(move || self.fast(&options).map_err(|error| error.to_string()));
-        Ok(Early::new(first, build, begin.elapsed(), expected))
-    }
-
-    /// The fast engine.
-    pub(super) fn fast(&self, options: &LoadOptions) -> Result<Bpe, Failure> {
-        self.fast_with(&[], options)
-    }
-
-    /// The fast engine of a vocabulary that has more tokens, with higher ranks.
-    pub(super) fn fast_with(&self, more: &[(Vec<u8>, u32)], options: &LoadOptions) -> Result<Bpe, Failure> {
-        let columns = self.columns()?;
-        let more_ids = more.iter().map(|(token, id)| (token.as_slice(), *id));
-        let ids: HashMap<&[u8], u32> = columns.iter().map(|(token, _)| token).zip(0..).chain(more_ids).collect();
-        let pair = |token: &[u8], left: usize| (ids[&token[..left]], ids[&token[left..]]);
-        let merges = columns.iter().filter(|(_, left)| *left > 0);
-        let mut merges: Vec<_> = merges.map(|(token, left)| pair(token, usize::from(left))).collect();
-        for (token, id) in more {
-            merges.extend(pairs::last_pair(token, *id, &ids)?.map(|left| pair(token, left)));
-        }
-        let tokens = columns.iter().map(|(token, _)| token.to_vec()).zip(0..).chain(more.iter().cloned());
-        let special = self.special.iter();
-        let added =
-            special.map(|&(token, id)| windrow_bpe::AddedToken::new(token, options.special_in_text.then_some(id)));
-        let definition = Definition {
-            grammar: Grammar::from_pattern(self.pattern).ok_or("not a known pattern")?,
-            tokens: tokens.collect(),
-            merges,
-            ignore_merges: true,
-            added: added.collect(),
-            nfc: false,
-        };
-        Ok(Bpe::new(&definition, Default::default(), &options.of_engine())?)
-    }
-
-    /// An engine around a model.
-    fn engine(&self, model: PipelineModel, options: &LoadOptions) -> Result<Pipeline, Failure> {
         let mut added = AddedVocabulary::new();
         let id = |token: &str| self.special.iter().find(|(special, _)| *special == token).map(|&(_, id)| id);
         let tokens = self.special.iter().map(|(token, _)| AddedToken::from(*token, true));
@@ -195,6 +160,35 @@ impl Embedded {
             None,
             None,
         );
-        Ok(Pipeline::new(tokenizer, options, self.vocab_size()))
+        let mut first = Pipeline::new(tokenizer, options, self.vocab_size());
+        first.ranks = Some(self.columns()?.into_ranks());
+        let options = *options;
+        let build = Box::new(move || self.fast(&options).map_err(|error| error.to_string()));
+        Ok(Early::new(first, build, begin.elapsed(), expected))
+    }
+
+    /// The fast engine.
+    pub(super) fn fast(&self, options: &LoadOptions) -> Result<Bpe, Failure> {
+        let columns = self.columns()?;
+        let more = self.more();
+        let tokens: Vec<_> = columns.iter().zip(0..).map(|((token, left), id)| (token, left, id)).collect();
+        let tokens = pairs::with_more(tokens, &more)?;
+        let ids: HashMap<&[u8], u32> = tokens.iter().map(|&(token, _, id)| (token, id)).collect();
+        let halves = tokens.iter().filter(|(_, left, _)| *left > 0);
+        let halves = halves.map(|(token, left, _)| token.split_at(usize::from(*left)));
+        let merges = halves.map(|(left, right)| (ids[left], ids[right])).collect();
+        let tokens = tokens.iter().map(|&(token, _, id)| (token.to_vec(), id));
+        let special = self.special.iter();
+        let added =
+            special.map(|&(token, id)| windrow_bpe::AddedToken::new(token, options.special_in_text.then_some(id)));
+        let definition = Definition {
+            grammar: Grammar::from_pattern(self.pattern).ok_or("not a known pattern")?,
+            tokens: tokens.collect(),
+            merges,
+            ignore_merges: true,
+            added: added.collect(),
+            nfc: false,
+        };
+        Ok(Bpe::new(&definition, Default::default(), &options.of_engine())?)
     }
 }

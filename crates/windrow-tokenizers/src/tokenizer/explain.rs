@@ -1,12 +1,10 @@
-//! What encodes, why, and what it has done.
+//! The engine of a tokenizer, the reason for its choice, and its use so far.
 
 use std::fmt;
 
 use super::Tokenizer;
-use super::choice::ChosenEngine;
-use crate::engine::Bpe;
 
-/// What encodes with a tokenizer, why, and what it has done so far. Displayed, it is a line or two.
+/// The engine that encodes with a tokenizer, the reason for its choice, and its use so far. Displayed, it is a line or two.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
@@ -22,13 +20,13 @@ use crate::engine::Bpe;
 pub struct Explanation {
     /// Name and version of the engine.
     pub engine: String,
-    /// Why it is not windrow's own; `None` if it is.
+    /// The reason why the engine is not windrow's own; `None` if it is.
     pub delegated: Option<String>,
-    /// The cache of windrow's own engine. `None` with another engine, or as long as a vocabulary that was loaded early does without.
+    /// The cache of windrow's own engine. `None` with another engine, or until a vocabulary that was loaded early has a cache.
     pub cache: Option<CacheUse>,
 }
 
-/// What the cache of windrow's own engine has been asked for, and how full it is.
+/// The lookups in the cache of windrow's own engine, and the space in use.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::{CacheUse, LoadOptions, Tokenizer};
@@ -45,9 +43,9 @@ pub struct Explanation {
 pub struct CacheUse {
     /// Pieces of text that were looked up.
     pub pieces: u64,
-    /// Pieces that were merged, because the cache did not have them.
+    /// Pieces that were merged because they were not in the cache.
     pub merged: u64,
-    /// Slots in use. Some were filled when the engine was built.
+    /// Slots in use, including those filled when the engine was built.
     pub used: usize,
     /// All slots.
     pub slots: usize,
@@ -79,7 +77,7 @@ impl fmt::Display for CacheUse {
 }
 
 impl Tokenizer {
-    /// What encodes with this tokenizer, why, and what it has done so far.
+    /// The engine that encodes with this tokenizer, the reason for its choice, and its use so far.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -92,7 +90,7 @@ impl Tokenizer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn explain(&self) -> Explanation {
-        let cache = self.own_engine().map(|bpe| {
+        let cache = self.engine.own(false).map(|bpe| {
             let (counts, (used, slots, bytes)) = (bpe.engine().counts(), bpe.engine().cache_size());
             CacheUse { pieces: counts.pieces, merged: counts.misses, used, slots, bytes }
         });
@@ -110,15 +108,7 @@ impl Tokenizer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn has_named_text(&self) -> bool {
-        self.own_engine().is_some_and(|bpe| bpe.engine().has_named_text())
-    }
-
-    fn own_engine(&self) -> Option<&Bpe> {
-        match &self.engine {
-            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
-            ChosenEngine::Early(early) => early.if_built(),
-            ChosenEngine::Pipeline(_) | ChosenEngine::Released(_) => None,
-        }
+        self.engine.own(false).is_some_and(|bpe| bpe.engine().has_named_text())
     }
 }
 

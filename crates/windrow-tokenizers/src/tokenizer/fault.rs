@@ -1,4 +1,4 @@
-//! A fault of a `tokenizer.json`, without the name under which the file was requested.
+//! An error in a `tokenizer.json`, without the name under which the file was requested.
 
 /// The remedy for a file that no library would write.
 pub(super) const DAMAGED: &str = "the file is damaged or not a tokenizer.json: get it again, or write it again with \
@@ -10,7 +10,7 @@ pub(super) const REGEX: &str = "correct the pattern: it is read as by Oniguruma,
 /// Maximum length of a reason, because libraries like to repeat their input.
 pub(super) const MAX_REASON: usize = 300;
 
-/// A place in the file, what is wrong there, and what to do.
+/// A place in the file, the error there, and the remedy.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) place: String,

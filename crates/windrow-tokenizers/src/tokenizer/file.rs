@@ -16,7 +16,7 @@ use super::fault::{DAMAGED, Fault, quoted, shortened};
 /// Maximum size of a part other than the vocabulary and the merges; real ones are far smaller.
 const MAX_PART: usize = 64 << 20;
 
-/// Which model a file declares.
+/// The type of model that a file declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Bpe,
@@ -64,7 +64,7 @@ pub(super) struct Model<'a> {
 /// The contents of a `tokenizer.json`.
 #[derive(Debug)]
 pub(super) struct File<'a> {
-    /// Whether it is the canonical form of `tokenizers` 1.0, which 0.23 cannot read.
+    /// True if the file is in the canonical form of `tokenizers` 1.0, which 0.23 cannot read.
     pub(super) canonical: bool,
     /// `added_tokens`, `normalizer`, `pre_tokenizer` and `post_processor`.
     pub(super) parts: Map<String, Value>,
@@ -157,7 +157,7 @@ impl<'a> File<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// The token for what is not in the vocabulary.
+    /// The token for text that is not in the vocabulary.
     pub(super) fn unknown(&self) -> Option<&str> {
         match self.options.get("unk_token").and_then(Value::as_str) {
             Some(token) => Some(token),
@@ -188,23 +188,26 @@ impl<'a> Model<'a> {
                     other.map_or("is not a string".to_owned(), |kind| format!("{kind:?} is not a known model"));
                 return Err(Fault::new("model.type", reason, "BPE, WordPiece, WordLevel and Unigram can be read"));
             }
-            // Files of the first versions have no type; the order of these tests is that of the library.
+            // Files of the first versions have no type; these tests have the library's order.
             None if merges_text.is_some() => Kind::Bpe,
             None if options.contains_key("continuing_subword_prefix") => Kind::WordPiece,
             None if vocab_text.get().starts_with('[') => Kind::Unigram,
             None => Kind::WordLevel,
         };
+        let mut json = serde_json::Deserializer::from_str(vocab_text.get());
         let vocab = if kind == Kind::Unigram {
-            serde_json::from_str::<Scores>(vocab_text.get()).map(|scores| scores.0)
+            // The id of a token is its index.
+            let entry = |id, (token, _): (String, f64)| Some((token, id as u32));
+            json.deserialize_seq(Items("an array of tokens and their scores", entry))
         } else {
-            serde_json::from_str::<Ids>(vocab_text.get()).map(|ids| ids.0)
+            json.deserialize_map(Ids)
         };
         let vocab = vocab.map_err(|error| Fault::json("model.vocab", &error))?;
         let merges = match merges_text {
             Some(text) if kind == Kind::Bpe => {
-                let merges: Merges =
-                    serde_json::from_str(text.get()).map_err(|error| Fault::json("model.merges", &error))?;
-                Some(merges.0)
+                let items = Items("an array of pairs of tokens", |_, Merge(merge)| merge);
+                let merges = serde_json::Deserializer::from_str(text.get()).deserialize_seq(items);
+                Some(merges.map_err(|error| Fault::json("model.merges", &error))?)
             }
             None if kind == Kind::Bpe => return Err(Fault::new("model.merges", "is missing", DAMAGED)),
             _ => None,
@@ -226,115 +229,76 @@ fn added_token((at, entry): (usize, &Value)) -> Result<Added, Fault> {
 }
 
 /// `{"token": id}`.
-struct Ids(Vec<(String, u32)>);
+struct Ids;
 
-impl<'de> Deserialize<'de> for Ids {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Ids;
+impl<'de> Visitor<'de> for Ids {
+    type Value = Vec<(String, u32)>;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of tokens and their ids")
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tokens and their ids")
+    }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Ids, A::Error> {
-                let mut ids = Vec::new();
-                while let Some(token) = entries.next_key::<String>()? {
-                    let id = entries
-                        .next_value::<u32>()
-                        .map_err(|error| de::Error::custom(format_args!("id of token {}: {error}", quoted(&token))))?;
-                    ids.push((token, id));
-                }
-                Ok(Ids(ids))
-            }
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut ids = Vec::new();
+        while let Some(token) = entries.next_key::<String>()? {
+            let id = entries
+                .next_value::<u32>()
+                .map_err(|error| de::Error::custom(format_args!("id of token {}: {error}", quoted(&token))))?;
+            ids.push((token, id));
         }
-        deserializer.deserialize_map(Entries)
+        Ok(ids)
     }
 }
 
-/// `[["token", score]]`: the id of a token is its index.
-struct Scores(Vec<(String, u32)>);
+/// An array: its name for messages, and the conversion of an item with its index. Items without a result are omitted.
+struct Items<E, T>(&'static str, fn(usize, E) -> Option<T>);
 
-impl<'de> Deserialize<'de> for Scores {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Scores;
+impl<'de, E: Deserialize<'de>, T> Visitor<'de> for Items<E, T> {
+    type Value = Vec<T>;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array of tokens and their scores")
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Scores, A::Error> {
-                let mut scores = Vec::new();
-                while let Some((token, _)) = entries.next_element::<(String, f64)>()? {
-                    let id = u32::try_from(scores.len()).map_err(|_| de::Error::custom("more tokens than ids"))?;
-                    scores.push((token, id));
-                }
-                Ok(Scores(scores))
-            }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+        let mut converted = Vec::new();
+        while let Some(item) = items.next_element()? {
+            converted.extend(self.1(converted.len(), item));
         }
-        deserializer.deserialize_seq(Entries)
+        Ok(converted)
     }
 }
 
-/// `[["left", "right"]]`, or `["left right"]` in older files.
-struct Merges(Vec<(String, String)>);
+/// `["left", "right"]`, or `"left right"` in older files; `None` for the line that names the version of the merges.
+struct Merge(Option<(String, String)>);
 
-impl<'de> Deserialize<'de> for Merges {
+impl<'de> Deserialize<'de> for Merge {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Merges;
+        struct Pair;
+        impl<'de> Visitor<'de> for Pair {
+            type Value = Merge;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array of pairs of tokens")
+                f.write_str("a pair of tokens")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Merges, A::Error> {
-                let mut merges = Vec::new();
-                while let Some(Entry(merge)) = entries.next_element()? {
-                    merges.extend(merge);
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Merge, E> {
+                if text.starts_with("#version") {
+                    return Ok(Merge(None));
                 }
-                Ok(Merges(merges))
+                match text.split_once(' ') {
+                    Some((left, right)) if !right.contains(' ') => Ok(Merge(Some((left.to_owned(), right.to_owned())))),
+                    _ => Err(E::custom(format_args!("{} is not two tokens and a space", quoted(text)))),
+                }
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<Merge, A::Error> {
+                match (pair.next_element()?, pair.next_element()?, pair.next_element::<de::IgnoredAny>()?) {
+                    (Some(left), Some(right), None) => Ok(Merge(Some((left, right)))),
+                    _ => Err(de::Error::custom("a merge is not a pair of tokens")),
+                }
             }
         }
-
-        /// `None` for the line that names the version of the merges.
-        struct Entry(Option<(String, String)>);
-        impl<'de> Deserialize<'de> for Entry {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Pair;
-                impl<'de> Visitor<'de> for Pair {
-                    type Value = Entry;
-
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str("a pair of tokens")
-                    }
-
-                    fn visit_str<E: de::Error>(self, text: &str) -> Result<Entry, E> {
-                        if text.starts_with("#version") {
-                            return Ok(Entry(None));
-                        }
-                        match text.split_once(' ') {
-                            Some((left, right)) if !right.contains(' ') => {
-                                Ok(Entry(Some((left.to_owned(), right.to_owned()))))
-                            }
-                            _ => Err(E::custom(format_args!("{} is not two tokens and a space", quoted(text)))),
-                        }
-                    }
-
-                    fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<Entry, A::Error> {
-                        match (pair.next_element()?, pair.next_element()?, pair.next_element::<de::IgnoredAny>()?) {
-                            (Some(left), Some(right), None) => Ok(Entry(Some((left, right)))),
-                            _ => Err(de::Error::custom("a merge is not a pair of tokens")),
-                        }
-                    }
-                }
-                deserializer.deserialize_any(Pair)
-            }
-        }
-        deserializer.deserialize_seq(Entries)
+        deserializer.deserialize_any(Pair)
     }
 }

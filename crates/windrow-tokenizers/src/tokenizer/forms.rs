@@ -27,17 +27,17 @@ pub(super) fn of_released(file: &File<'_>) -> Result<Forms, Fault> {
 /// The forms that the release candidate searches.
 pub(super) fn of_candidate(file: &File<'_>, tokenizer: &PipelineTokenizer) -> Result<Forms, String> {
     let normalizers = tokenizer.get_normalizers();
-    // Its offset is that of a token inside a text.
+    // Offset 1, because the token is inside a text.
     let form = |content| caught(|| normalize_all(normalizers, content, 1).map(|form| form.into_owned()));
     contents(file).map(|content| form(content)?.map_err(|error| error.to_string())).collect()
 }
 
 const REMEDY: &str = "set its `normalized` to false, or remove it";
 
-/// Refuses two tokens of one form. `tokenizers` 0.23.2 takes the id of one of them, and not that of the same one
-/// in each process. It also refuses a token without a form.
+/// Refuses two tokens of one form. `tokenizers` 0.23.2 takes the id of one of them, which can differ from
+/// process to process. It also refuses a token without a form.
 pub(super) fn check(file: &File<'_>, checked: &Checked, forms: &Forms) -> Result<(), Fault> {
-    // The last token with an id has it.
+    // If several tokens have an id, the last one counts.
     let owners: HashMap<u32, usize> = checked.added.iter().enumerate().map(|(at, &id)| (id, at)).collect();
     let normalized = file.added.iter().enumerate().filter(|(_, token)| token.normalized);
     let mut known: HashMap<&str, &str> = HashMap::new();

@@ -1,7 +1,7 @@
 //! Decides which files `windrow-bpe` encodes.
 //!
-//! Every field that affects ids is known and supported, or another engine gets the file. Fields that this version of windrow has never met
-//! count as unsupported.
+//! Every field that affects ids must be known and supported; otherwise another engine gets the file. Fields that this version of windrow does
+//! not know count as unsupported.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,16 +12,14 @@ use windrow_bpe::{AddedToken, Definition, Grammar};
 use super::LoadOptions;
 use super::check::Checked;
 use super::file::{File, Kind};
+use crate::engine::{byte_level, kind};
 
-/// What `windrow-bpe` needs to encode as a file says.
-pub(super) struct Admitted {
-    pub(super) definition: Definition,
-    /// The ids that go before and behind every document.
-    pub(super) around: [Vec<u32>; 2],
-}
-
-/// The definition of a file, or why another engine must encode.
-pub(super) fn admit(file: &File<'_>, checked: &Checked, options: &LoadOptions) -> Result<Admitted, String> {
+/// The definition of a file for `windrow-bpe`, and the ids before and after every document; or the reason why another engine must encode.
+pub(super) fn admit(
+    file: &File<'_>,
+    checked: &Checked,
+    options: &LoadOptions,
+) -> Result<(Definition, [Vec<u32>; 2]), String> {
     if file.canonical {
         return Err("the file is in the form of version 2.0".to_owned());
     }
@@ -37,25 +35,17 @@ pub(super) fn admit(file: &File<'_>, checked: &Checked, options: &LoadOptions) -
 
     // The text that reaches the model is in the byte-level alphabet, so a token with other characters is never found.
     let tokens: Vec<(Vec<u8>, u32)> =
-        model.vocab.iter().filter_map(|(token, id)| Some((to_bytes(token)?, *id))).collect();
+        model.vocab.iter().filter_map(|(token, id)| Some((byte_level(token)?, *id))).collect();
     let ids: HashMap<&str, u32> = model.vocab.iter().map(|(token, id)| (token.as_str(), *id)).collect();
+    let is_alphabet = |token: &str| token.chars().all(|character| char_to_byte(character).is_some());
     let merges = model.merges.iter().flatten().filter(|(left, right)| is_alphabet(left) && is_alphabet(right));
     let merges = merges.map(|(left, right)| Some((*ids.get(left.as_str())?, *ids.get(right.as_str())?)));
     let merges = merges.collect::<Option<Vec<_>>>().ok_or("a merge is of tokens that are not in the vocabulary")?;
     let added = added(file, checked, options)?;
-    Ok(Admitted { definition: Definition { grammar, tokens, merges, ignore_merges, added, nfc }, around })
+    Ok((Definition { grammar, tokens, merges, ignore_merges, added, nfc }, around))
 }
 
-fn is_alphabet(token: &str) -> bool {
-    token.chars().all(|character| char_to_byte(character).is_some())
-}
-
-/// The bytes of a token in the byte-level alphabet.
-fn to_bytes(token: &str) -> Option<Vec<u8>> {
-    token.chars().map(char_to_byte).collect()
-}
-
-/// Whether merges are ignored for pieces that are tokens.
+/// True if merges are ignored for pieces that are tokens.
 fn model_options(options: &Map<String, Value>) -> Result<bool, String> {
     for (name, value) in options {
         let is_harmless = match (name.as_str(), value) {
@@ -73,11 +63,7 @@ fn model_options(options: &Map<String, Value>) -> Result<bool, String> {
     Ok(options.get("ignore_merges").and_then(Value::as_bool).unwrap_or(false))
 }
 
-fn kind(node: &Value) -> &str {
-    node.get("type").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The members of a sequence, or the one node there is.
+/// The members of a sequence, or the node itself if it is not a sequence.
 fn members<'a>(node: Option<&'a Value>, children: &str) -> Vec<&'a Value> {
     match node {
         None | Some(Value::Null) => Vec::new(),
@@ -89,7 +75,7 @@ fn members<'a>(node: Option<&'a Value>, children: &str) -> Vec<&'a Value> {
     }
 }
 
-/// Whether text is normalized to form C, which is all that may happen to it.
+/// True if text is normalized to form C. An error if the file asks for any other normalization.
 fn normalizer(node: Option<&Value>) -> Result<bool, String> {
     let members = members(node, "normalizers");
     match members.iter().find(|member| kind(member) != "NFC") {
@@ -137,20 +123,20 @@ fn around(node: Option<&Value>) -> Result<[Vec<u32>; 2], String> {
 
 fn template(processor: &Value) -> Option<[Vec<u32>; 2]> {
     let mut around = [Vec::new(), Vec::new()];
-    let mut is_behind = false;
+    let mut is_after = false;
     for piece in processor.get("single")?.as_array()? {
         if let Some(special) = piece.get("SpecialToken") {
             let name = special.get("id")?.as_str()?;
             for id in processor.get("special_tokens")?.get(name)?.get("ids")?.as_array()? {
-                around[usize::from(is_behind)].push(u32::try_from(id.as_u64()?).ok()?);
+                around[usize::from(is_after)].push(u32::try_from(id.as_u64()?).ok()?);
             }
-        } else if piece.get("Sequence")?.get("id")?.as_str()? == "A" && !is_behind {
-            is_behind = true;
+        } else if piece.get("Sequence")?.get("id")?.as_str()? == "A" && !is_after {
+            is_after = true;
         } else {
             return None;
         }
     }
-    is_behind.then_some(around)
+    is_after.then_some(around)
 }
 
 fn added(file: &File<'_>, checked: &Checked, options: &LoadOptions) -> Result<Vec<AddedToken>, String> {

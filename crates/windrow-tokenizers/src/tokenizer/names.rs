@@ -1,8 +1,8 @@
 //! Vocabularies by the name of a model.
 //!
-//! The tables are those of tiktoken 0.14 (`tiktoken/model.py`): a listed name, or else the first matching prefix.
+//! The tables come from tiktoken 0.14 (`tiktoken/model.py`): a listed name, or else the first matching prefix.
 
-use super::{LoadError, embedded};
+use super::{LoadError, embedded, hub};
 
 /// The vocabulary of a model.
 #[rustfmt::skip]
@@ -38,14 +38,21 @@ const PREFIXES: &[(&str, &str)] = &[
     ("ft:davinci-002", "cl100k_base"), ("ft:babbage-002", "cl100k_base"),
 ];
 
-/// tiktoken's name for the vocabulary of a model.
-fn encoding(model: &str) -> Option<&'static str> {
+/// tiktoken's name for the vocabulary of a model, which this crate may not embed.
+///
+/// ```
+/// use windrow_tokenizers::tokenizer::encoding_name;
+///
+/// assert_eq!(encoding_name("text-davinci-003"), Some("p50k_base"));
+/// assert_eq!(encoding_name("a-model"), None);
+/// ```
+pub fn encoding_name(model: &str) -> Option<&'static str> {
     let listed = MODELS.iter().find(|(name, _)| *name == model);
     listed.or_else(|| PREFIXES.iter().find(|(prefix, _)| model.starts_with(prefix))).map(|&(_, encoding)| encoding)
 }
 
 /// The vocabulary that an OpenAI model uses, for [`Tokenizer::load`](super::Tokenizer::load): `gpt-4o` uses `o200k_base`. The mapping
-/// is that of tiktoken.
+/// is the same as in tiktoken.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::vocabulary_of;
@@ -56,27 +63,17 @@ fn encoding(model: &str) -> Option<&'static str> {
 /// ```
 ///
 /// # Errors
-/// [`LoadError::UnknownModel`] for a name that tiktoken does not know, or whose vocabulary this crate does not embed.
+/// [`LoadError::UnknownModel`] for a name that tiktoken does not know.
 pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
     let unknown = |reason, hint| LoadError::UnknownModel { name: model.to_owned(), reason, hint };
-    match encoding(model) {
-        Some(encoding) => match embedded::find(encoding) {
-            Some(embedded) => Ok(embedded.name),
-            None if encoding == "o200k_harmony" => Err(unknown(
-                "has the vocabulary o200k_harmony, which is not built in".to_owned(),
-                "it differs from o200k_base by its special tokens alone: --tokenizer o200k_base counts ordinary text alike"
-                    .to_owned(),
-            )),
-            None => Err(unknown(
-                format!("has the vocabulary {encoding}, which is not built in"),
-                format!(
-                    "the vocabularies are {}; a tokenizer.json of the model, and p50k_base.tiktoken of tiktoken, are accepted",
-                    embedded::NAMES
-                ),
-            )),
-        },
+    match encoding_name(model).and_then(embedded::find) {
+        Some(embedded) => Ok(embedded.name),
         None if embedded::find(model).is_some() => {
             Err(unknown("is a vocabulary and not a model".to_owned(), format!("--tokenizer {model}")))
+        }
+        None if hub::is_model(model) => {
+            let reason = "is not a model of OpenAI".to_owned();
+            Err(unknown(reason, format!("--tokenizer {model} takes a model of the Hub from its cache")))
         }
         None => {
             let similar = similar(model).map_or_else(String::new, |name| format!("did you mean {name}? "));
@@ -91,9 +88,13 @@ pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
 
 /// A hint for a name that is neither a vocabulary nor a file.
 pub(super) fn hint(name: &str) -> String {
-    let model = match encoding(name).and_then(embedded::find) {
+    let model = match encoding_name(name).and_then(embedded::find) {
         Some(embedded) => format!("{name} is a model, with the vocabulary {}; ", embedded.name),
-        None => String::new(),
+        None if hub::is_model(name) => {
+            let fetch = format!("hf download {name} {}", hub::FILE);
+            return format!("the tokenizer of a model on the Hub is read from its cache; fetch it: {fetch}");
+        }
+        None => similar(name).map_or_else(String::new, |name| format!("did you mean the model {name}? ")),
     };
     format!("{model}the names are {}, and a path to a tokenizer.json or .tiktoken file is accepted", embedded::NAMES)
 }
@@ -102,26 +103,26 @@ pub(super) fn hint(name: &str) -> String {
 /// slip of `gpt-9`.
 fn similar(model: &str) -> Option<&'static str> {
     let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
-    let letters: Vec<char> = model.chars().take(64).map(|letter| letter.to_ascii_lowercase()).collect();
+    let letters: String = model.chars().take(64).map(|letter| letter.to_ascii_lowercase()).collect();
     let asked = digits(model);
     let alike = MODELS.iter().filter(|(name, _)| digits(name) == asked);
     let near = alike.map(|&(name, _)| (distance(&letters, name), name));
     near.min().filter(|&(distance, name)| distance <= name.len() / 3).map(|(_, name)| name)
 }
 
-/// The edit distance: number of letters to insert, remove or replace.
-fn distance(from: &[char], to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=from.len()).collect();
-    for (above, letter) in to.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = above + 1;
-        for at in 0..from.len() {
-            let replaced = diagonal + usize::from(from[at] != letter);
-            diagonal = row[at + 1];
-            row[at + 1] = replaced.min(row[at].min(diagonal) + 1);
+/// The edit distance: number of characters to insert, remove or replace.
+pub(crate) fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (at, letter) in one.chars().enumerate() {
+        let mut before = at;
+        row[0] = at + 1;
+        for (column, other) in other.chars().enumerate() {
+            let replaced = before + usize::from(letter != other);
+            before = row[column + 1];
+            row[column + 1] = replaced.min(before + 1).min(row[column] + 1);
         }
     }
-    row[from.len()]
+    row[other.chars().count()]
 }
 
 #[cfg(test)]
@@ -171,26 +172,27 @@ mod tests {
             "gpt-6",
         ];
         for model in names.chain(more) {
-            assert_eq!(encoding(model), of_tiktoken(model), "{model}");
+            assert_eq!(encoding_name(model), of_tiktoken(model), "{model}");
         }
     }
 
     #[test]
-    fn models_that_cannot_be_counted_say_why() {
+    fn unknown_models_say_why() {
         let message = |model| vocabulary_of(model).unwrap_err().to_string();
         for (model, says) in [
-            ("text-davinci-003", "has the vocabulary p50k_base, which is not built in"),
-            ("gpt-oss-20b", "hint: it differs from o200k_base by its special tokens alone"),
             ("gpt4o", "is not known\nhint: did you mean gpt-4o? "),
             ("GPT-4", "did you mean gpt-4? "),
             ("gtp-4o", "did you mean gpt-4o? "),
             ("gpt-9", "is not known\nhint: the models are"),
-            ("Qwen/Qwen3-8B", "is not known\nhint: the models are"),
-            ("Qwen/Qwen3-8B", "--tokenizer path/to/tokenizer.json"),
+            ("Qwen3-8B", "--tokenizer path/to/tokenizer.json"),
+            ("Qwen/Qwen3-8B", "is not a model of OpenAI\nhint: --tokenizer Qwen/Qwen3-8B takes"),
             ("o200k_base", "is a vocabulary and not a model\nhint: --tokenizer o200k_base"),
         ] {
             assert!(message(model).contains(says), "{}", message(model));
         }
         assert_eq!(vocabulary_of("gpt-2").unwrap(), "r50k_base");
+        for (name, _) in MODELS.iter().chain(PREFIXES) {
+            assert!(vocabulary_of(name).is_ok(), "{name}");
+        }
     }
 }

@@ -6,29 +6,17 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::embedded::{self, Embedded};
 use super::fault::Fault;
 use crate::diagnose::FIRST;
 
-/// The files that are accepted, for messages.
-pub(super) const NAMES: &str = "r50k_base (or gpt2), p50k_base, cl100k_base and o200k_base";
-
 /// Maximum number of tokens. The largest published file has 199,998.
 const MAX_TOKENS: usize = 1 << 22;
 
-/// Tokens of `p50k_base` behind those of `r50k_base`: runs of 2 to 25 spaces. The id between is that of `<|endoftext|>`.
-const SPACES: std::ops::RangeInclusive<usize> = 2..=25;
-const FIRST_SPACES: u32 = 50_257;
-
-/// A vocabulary that windrow knows.
-#[derive(Debug)]
-pub(super) struct Known {
-    pub(super) embedded: Embedded,
-    /// Tokens that come besides the embedded ones, with their ids.
-    pub(super) more: Vec<(Vec<u8>, u32)>,
-}
-
-/// True if the first line of a file is that of a rank file.
+/// True if a file begins with a line of a rank file.
 pub(super) fn is_likely(file: &[u8]) -> bool {
     let line = file[..file.len().min(FIRST)].split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_end();
     let Some((token, rank)) = str::from_utf8(line).ok().and_then(|line| line.split_once(' ')) else { return false };
@@ -37,41 +25,23 @@ pub(super) fn is_likely(file: &[u8]) -> bool {
 }
 
 /// The vocabulary of a file. Its path is for messages.
-pub(super) fn read(file: &[u8], path: &Path) -> Result<Known, Fault> {
+pub(super) fn read(file: &[u8], path: &Path) -> Result<Embedded, Fault> {
     let tokens = parse(file)?;
     let unknown = |reason| {
-        let hint = format!("known are the files of {NAMES}; for another model, use its tokenizer.json");
+        let hint = format!("known are the files of {}; for another model, use its tokenizer.json", embedded::NAMES);
         Fault::new("", reason, hint)
     };
-    for embedded in embedded::all() {
-        let ranks = embedded.tokens().map_err(|error| unknown(error.to_string()))?;
-        let Some(rest) = without_prefix(&tokens, &ranks) else { continue };
-        let more: Vec<(Vec<u8>, u32)> = rest.iter().map(|(token, rank)| (token.clone(), *rank)).collect();
-        if more.is_empty() || (embedded.name == "r50k_base" && more == runs_of_spaces()) {
-            return Ok(Known { embedded, more });
+    for embedded in embedded::ALL {
+        if embedded.tokens().map_err(|error| unknown(error.to_string()))? == tokens {
+            return Ok(embedded);
         }
     }
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    if stem == "p50k_base" || embedded::find(stem).is_some() {
+    if embedded::find(stem).is_some() {
         let reason = format!("its {} tokens are not those of the published {stem}", tokens.len());
         return Err(Fault::new("", reason, "get the file again; a changed vocabulary needs a tokenizer.json"));
     }
     Err(unknown("not one of the published rank files: its pattern and special tokens are not known".to_owned()))
-}
-
-fn runs_of_spaces() -> Vec<(Vec<u8>, u32)> {
-    SPACES.map(|len| vec![b' '; len]).zip(FIRST_SPACES..).collect()
-}
-
-/// The tokens behind those with the ranks 0, 1 and so on; `None` if these are others.
-fn without_prefix<'a>(tokens: &'a [(Vec<u8>, u32)], ranks: &[Vec<u8>]) -> Option<&'a [(Vec<u8>, u32)]> {
-    let (first, rest) = tokens.split_at_checked(ranks.len())?;
-    let is_same = first
-        .iter()
-        .zip(ranks)
-        .zip(0..)
-        .all(|(((token, rank), expected), number)| *rank == number && token == expected);
-    is_same.then_some(rest)
 }
 
 /// The tokens, ordered by their ranks.
@@ -90,7 +60,7 @@ fn parse(file: &[u8]) -> Result<Vec<(Vec<u8>, u32)>, Fault> {
         }
         let space = line.iter().position(|&byte| byte == b' ');
         let (token, rank) = line.split_at(space.ok_or_else(|| fault("there is no space".to_owned()))?);
-        let token = base64(token).ok_or_else(|| fault("the token is not in base64".to_owned()))?;
+        let token = STANDARD.decode(token).map_err(|_| fault("the token is not in base64".to_owned()))?;
         if token.is_empty() {
             return Err(fault("the token is empty".to_owned()));
         }
@@ -110,41 +80,6 @@ fn parse(file: &[u8]) -> Result<Vec<(Vec<u8>, u32)>, Fault> {
     Ok(tokens)
 }
 
-/// The bytes of a text in base64 with padding.
-fn base64(text: &[u8]) -> Option<Vec<u8>> {
-    let (fours, []) = text.as_chunks::<4>() else { return None };
-    let mut bytes = Vec::with_capacity(3 * fours.len());
-    for (number, four) in fours.iter().enumerate() {
-        let padding = four.iter().rev().take_while(|&&digit| digit == b'=').count();
-        if padding > 2 || (padding > 0 && number + 1 < fours.len()) {
-            return None;
-        }
-        let mut bits = 0;
-        for &digit in &four[..4 - padding] {
-            bits = bits << 6 | value(digit)?;
-        }
-        bits <<= 6 * padding;
-        let [_, three @ ..] = bits.to_be_bytes();
-        let (used, unused) = three.split_at(3 - padding);
-        if unused.iter().any(|&byte| byte != 0) {
-            return None;
-        }
-        bytes.extend_from_slice(used);
-    }
-    Some(bytes)
-}
-
-fn value(digit: u8) -> Option<u32> {
-    Some(u32::from(match digit {
-        b'A'..=b'Z' => digit - b'A',
-        b'a'..=b'z' => digit - b'a' + 26,
-        b'0'..=b'9' => digit - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,10 +89,10 @@ mod tests {
         for (text, bytes) in
             [("", &b""[..]), ("IQ==", b"!"), ("ICA=", b"  "), ("AP+/", b"\x00\xff\xbf"), ("ICAgIA==", b"    ")]
         {
-            assert_eq!(base64(text.as_bytes()).as_deref(), Some(bytes), "{text}");
+            assert_eq!(STANDARD.decode(text).as_deref(), Ok(bytes), "{text}");
         }
         for text in ["I", "IQ", "IQ=", "IR==", "ICB=", "I===", "====", "IQ==IQ==", "I Q=", "IQ=A", "IQ\u{e9}="] {
-            assert_eq!(base64(text.as_bytes()), None, "{text}");
+            assert!(STANDARD.decode(text).is_err(), "{text}");
         }
     }
 }

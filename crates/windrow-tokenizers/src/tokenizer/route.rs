@@ -15,36 +15,39 @@ use super::check::{self, Checked};
 use super::file::{Added, File, Kind};
 use crate::engine::WORD;
 
-/// Why the file is not suitable for the release candidate, if it is not.
+/// The reason why the file is not suitable for the release candidate, if it is not.
 pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str> {
     let added = &file.added;
+    if file.model.vocab.is_empty() {
+        return Some("the vocabulary is empty");
+    }
     if added.iter().any(|token| token.single_word) {
-        // After a match inside a word, the search continues inside of that match instead of behind it.
+        // After a match inside a word, the search continues inside that match instead of after it.
         return Some("an added token has single_word set");
     }
     if added.iter().any(|token| token.rstrip) && added.iter().any(starts_with_space) {
-        // 0.23 searches the space again that the first token has taken.
+        // 0.23 searches again the space that the first token has taken.
         return Some("an added token has rstrip set and another starts with a space");
     }
-    if starts_first_word_alone(file) && file.parts.get("normalizer").is_some_and(|node| !node.is_null()) {
-        // Whether a text begins the document is decided before normalization by one library, after it by the other.
+    if marks_only_first_word(file) && file.parts.get("normalizer").is_some_and(|node| !node.is_null()) {
+        // One library checks if a text begins the document before normalization, the other after it.
         return Some("the pre-tokenizer is Metaspace with prepend_scheme first, and there is a normalizer");
     }
     if added.iter().any(|token| token.normalized) && check::has_pre_tokenizer(file, "Metaspace") {
-        // Metaspace became a normalizer, and changes the text that is searched for such tokens.
+        // Metaspace became a normalizer, and changes the text in which these tokens are searched.
         return Some("an added token has normalized set, and the pre-tokenizer is Metaspace");
     }
     if ids_depend_on_order(file, checked) {
         return Some("added tokens that the model does not know are not in the order of their ids");
     }
-    if has_id_twice(checked) {
+    if has_twice(checked.added.clone()) {
         return Some("two added tokens get the same id");
     }
     if replaces_nothing(file) {
         // 0.23 finds an empty pattern between all characters, the release candidate nowhere.
         return Some("the normalizer Replace has an empty pattern");
     }
-    if file.model.kind == Kind::Unigram && has_twice(file) {
+    if file.model.kind == Kind::Unigram && has_twice(file.model.vocab.iter().map(|(token, _)| token).collect()) {
         return Some("a token is in the vocabulary twice");
     }
     if file.model.kind == Kind::Bpe && has_affix(file) {
@@ -73,15 +76,15 @@ fn starts_with_space(token: &Added) -> bool {
     token.content.starts_with(char::is_whitespace)
 }
 
-/// Whether Metaspace marks only the beginning of the document.
-fn starts_first_word_alone(file: &File<'_>) -> bool {
+/// True if Metaspace marks only the beginning of the document.
+fn marks_only_first_word(file: &File<'_>) -> bool {
     check::any_pre_tokenizer(file, &|node| {
         let text = |name: &str| node.get(name).and_then(Value::as_str);
         text("type") == Some("Metaspace") && text("prepend_scheme") == Some("first")
     })
 }
 
-/// 0.23 adds the tokens in the order of the file, the release candidate in that of their ids.
+/// 0.23 adds the tokens in the order of the file, the release candidate in the order of their ids.
 fn ids_depend_on_order(file: &File<'_>, checked: &Checked) -> bool {
     if file.added.is_sorted_by_key(|token| token.id) {
         return false;
@@ -93,10 +96,9 @@ fn ids_depend_on_order(file: &File<'_>, checked: &Checked) -> bool {
     order.iter().zip(ids).any(|(&at, id)| checked.added[at] != id)
 }
 
-fn has_id_twice(checked: &Checked) -> bool {
-    let mut ids = checked.added.clone();
-    ids.sort_unstable();
-    ids.windows(2).any(|pair| pair[0] == pair[1])
+fn has_twice<T: Ord>(mut items: Vec<T>) -> bool {
+    items.sort_unstable();
+    items.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 fn replaces_nothing(file: &File<'_>) -> bool {
@@ -106,12 +108,6 @@ fn replaces_nothing(file: &File<'_>) -> bool {
         pattern.and_then(Value::as_str) == Some("") || members.is_some_and(|members| members.iter().any(any))
     }
     file.parts.get("normalizer").is_some_and(any)
-}
-
-fn has_twice(file: &File<'_>) -> bool {
-    let mut tokens: Vec<&str> = file.model.vocab.iter().map(|(token, _)| token.as_str()).collect();
-    tokens.sort_unstable();
-    tokens.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 fn ignores_merges(file: &File<'_>) -> bool {
@@ -131,9 +127,7 @@ fn has_foreign_token(file: &File<'_>) -> bool {
     if ignores_merges(file) || foreign.iter().any(|token| token.chars().nth(1).is_none()) {
         return true;
     }
-    let mut bytes: Vec<Vec<u8>> = vocab.iter().map(|(token, _)| to_bytes(token)).collect();
-    bytes.sort_unstable();
-    bytes.windows(2).any(|pair| pair[0] == pair[1])
+    has_twice(vocab.iter().map(|(token, _)| to_bytes(token)).collect())
 }
 
 /// The release candidate takes a piece of one character for its token without merging its bytes. 0.23 does so only with `ignore_merges`.
@@ -143,7 +137,7 @@ fn has_unmerged_character(file: &File<'_>) -> bool {
     }
     let is_short = |token: &str| token.chars().nth(char::MAX.len_utf8()).is_none();
     let merges = file.model.merges.iter().flatten().enumerate();
-    // Of a pair that is there twice, the second counts.
+    // If a pair occurs twice, the second one counts.
     let ranks: HashMap<(&str, &str), usize> = merges
         .filter(|(_, (left, right))| is_short(left) && is_short(right))
         .map(|(rank, (left, right))| ((left.as_str(), right.as_str()), rank))
@@ -191,7 +185,7 @@ fn to_bytes(token: &str) -> Vec<u8> {
     bytes
 }
 
-/// True if the merges of a BPE model end before each [`WORD`] behind another character: no token has one there, and no other symbol stands for it.
+/// True if the merges of a BPE model end before each [`WORD`] after another character: no token has one there, and no other symbol represents it.
 pub(super) fn begins_words(file: &File<'_>) -> bool {
     let begins = |token: &str| !token.trim_start_matches(WORD).contains(WORD);
     file.model.kind == Kind::Bpe
@@ -203,7 +197,7 @@ pub(super) fn begins_words(file: &File<'_>) -> bool {
         && file.model.vocab.iter().all(|(token, _)| begins(token))
 }
 
-/// Why the tokenizer cannot split text as the file says, if it cannot. It has no regex engine, only programs for the patterns of
+/// The reason why the tokenizer cannot split text as the file says, if it cannot. It has no regex engine, only programs for the patterns of
 /// well-known models, and fails only when it meets text.
 pub(super) fn cannot_split(tokenizer: &PipelineTokenizer) -> Option<&'static str> {
     const UNKNOWN: &str = "a regex of the pre-tokenizer is not that of a well-known model";

@@ -150,7 +150,7 @@ fn o200k_base() {
     against_tiktoken("o200k_base", tiktoken_rs::o200k_base_singleton());
 }
 
-/// A vocabulary in which the borders of a character beside ASCII show: its first and its last byte merge with what is beside it.
+/// A vocabulary in which the borders of a character next to ASCII show: its first and its last byte merge with their neighbours.
 fn borders(normalizer: Value, pre_tokenizer: Option<Value>) -> Value {
     let spelled = |byte: u8| BYTES_CHAR_LOOKUP[usize::from(byte)].to_string();
     let mut vocab: serde_json::Map<String, Value> = (0..=255).map(|byte| (spelled(byte), json!(byte))).collect();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windrow::Pool;
 use windrow_testkit::alone;
 use windrow_tokenizers::BatchEncode;
-use windrow_tokenizers::tokenizers_023::{EncodeInput, Encoding, PaddingParams, Tokenizer};
+use windrow_tokenizers::full::{EncodeInput, Encoding, LibraryTokenizer as Tokenizer, PaddingParams};
 
 /// Byte-level, with one merge.
 fn file() -> Value {

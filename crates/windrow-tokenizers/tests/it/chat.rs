@@ -21,7 +21,7 @@ use windrow_tokenizers::output::{self, Output, OutputOptions};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::encode_split::{contents, divisible};
-use crate::output_formats::{array as mds_array, samples};
+use crate::output_formats::{array as mds_array, samples, tar_files};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chat")
@@ -97,7 +97,7 @@ fn run(directory: &Path, lines: &str, name: &str, tokenizer: &Tokenizer, ways: W
         chat: Some(Chat { template: template(name), loss: Loss::Assistant }),
         ..Job::new(vec![file])
     };
-    job.reading.field = "messages".to_owned();
+    job.reading.texts.field = vec!["messages".to_owned()];
     job.reading.keep = options.keep.clone();
     job.reading.on_error = ways.on_error;
     job.reading.selection.shuffle = ways.shuffle;
@@ -132,6 +132,17 @@ fn written_under(directory: &Path, format: output::Format, prefixes: &[String]) 
             let wide = |ids: Vec<u32>| ids.into_iter().map(u64::from).collect();
             let of = |columns: &Vec<Vec<u8>>| (wide(mds_array(&columns[2], "u2")), wide(mds_array(&columns[1], "u1")));
             documents.extend(samples(&bare(".mds")).iter().map(of));
+            continue;
+        }
+        if format == output::Format::Webdataset {
+            let values = |file: &[u8], size: usize| {
+                let number = |id: &[u8]| id.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+                file[128..].chunks(size).map(number).collect()
+            };
+            let of = |files: &[(String, Vec<u8>)]| (values(&files[0].1, 2), values(&files[1].1, 1));
+            let files: Vec<_> =
+                tar_files(&bare(".tar")).into_iter().filter(|(name, _)| !name.ends_with("json")).collect();
+            documents.extend(files.chunks(2).map(of));
             continue;
         }
         let file = |suffix: &str| bare(suffix).split_off(128);
@@ -180,8 +191,8 @@ fn ids_and_masks_are_those_of_transformers() {
         let ones = expected.iter().flatten().flat_map(|(_, mask)| mask).sum::<u64>();
         assert_eq!((summary.loss_tokens, manifest.loss_tokens), (Some(ones), Some(ones)), "{name}");
         assert!(ones > 0, "{name}");
-        let chat = manifest.options.reading.chat.unwrap();
-        assert_eq!((chat.loss, chat.template.ends_with(&format!("{name}.jinja"))), (Loss::Assistant, true));
+        assert!(manifest.chat.unwrap().template.ends_with(&format!("{name}.jinja")));
+        assert_eq!(manifest.options.loss, Some(Loss::Assistant));
     }
 }
 
@@ -213,20 +224,15 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 /// What becomes of a line: its ids and masks, found by themselves.
-fn reference(
-    line: &str,
-    template: &ChatTemplate,
-    tokenizer: &Tokenizer,
-    eos: Option<u32>,
-) -> Option<(u64, Vec<u64>, Vec<u64>)> {
-    let rendered = template.render(line, "messages", Loss::Assistant).ok()?;
-    let encoded = tokenizer.encode_with_offsets(&rendered.text).unwrap();
+fn reference(line: &str, chat: &Chat, tokenizer: &Tokenizer, eos: Option<u32>) -> Option<(u64, Vec<u64>, Vec<u64>)> {
+    let (text, spans) = chat.render(line, "messages").ok()?;
+    let encoded = tokenizer.encode_with_offsets(&text).unwrap();
     let overlaps = |place: &std::ops::Range<usize>| {
         let overlaps = |span: &std::ops::Range<usize>| place.end > span.start && place.start < span.end;
-        u64::from(rendered.spans.iter().any(overlaps))
+        u64::from(spans.iter().any(overlaps))
     };
     let masks = encoded.offsets.iter().map(overlaps).chain(eos.map(|_| 0)).collect();
-    Some((rendered.text.len() as u64, encoded.ids.into_iter().chain(eos).map(u64::from).collect(), masks))
+    Some((text.len() as u64, encoded.ids.into_iter().chain(eos).map(u64::from).collect(), masks))
 }
 
 proptest! {
@@ -241,13 +247,14 @@ proptest! {
         memory in select(vec![1_usize, 100_000, 1 << 30]),
         shard_bytes in select(vec![None, Some(1_u64), Some(500)]),
         format in select(
-            vec![output::Format::Jsonl, output::Format::Npy, output::Format::Datatrove, output::Format::Mds]
+            vec![output::Format::Jsonl, output::Format::Npy, output::Format::Datatrove, output::Format::Mds, output::Format::Webdataset]
         ),
         eos in select(vec![None, Some(1)]),
     ) {
-        let (tokenizer, template) = (tokenizer(), template(name));
+        let tokenizer = tokenizer();
+        let chat = Chat { template: template(name), loss: Loss::Assistant };
         let rows: Vec<&String> = lines.iter().filter(|line| !line.trim().is_empty()).collect();
-        let outcomes: Vec<_> = rows.iter().map(|line| reference(line, &template, &tokenizer, eos)).collect();
+        let outcomes: Vec<_> = rows.iter().map(|line| reference(line, &chat, &tokenizer, eos)).collect();
         let good: Vec<_> = outcomes.iter().flatten().collect();
         let text = lines.iter().map(|line| line.clone() + "\n").collect::<String>();
         let ways = Ways { threads, chunk_bytes, memory, shard_bytes, eos, ..Ways::new(format) };
@@ -286,7 +293,7 @@ proptest! {
         let expected: Vec<_> = good.iter().map(|(_, ids, masks)| (ids.clone(), masks.clone())).collect();
         prop_assert_eq!(found, expected);
         let skipped: Vec<u64> = manifest.skipped.iter().map(|skipped| skipped.line).collect();
-        let is_bad = |(_, line): &(usize, &String)| !line.trim().is_empty() && reference(line, &template, &tokenizer, eos).is_none();
+        let is_bad = |(_, line): &(usize, &String)| !line.trim().is_empty() && reference(line, &chat, &tokenizer, eos).is_none();
         let bad: Vec<u64> = lines.iter().enumerate().filter(is_bad).map(|(at, _)| at as u64 + 1).collect();
         prop_assert_eq!(&skipped, &bad);
 
@@ -338,6 +345,14 @@ fn every_format_has_masks() {
         };
         if has_file {
             damage(file, &|bytes| *bytes.last_mut().unwrap() = 2, "neither 0 nor 1");
+        }
+        if format == output::Format::Webdataset {
+            let tar = "out-00000.tar";
+            let bytes = fs::read(directory.path().join(tar)).unwrap();
+            let mask = memchr::memmem::find(&bytes, b"000000000.mask.npy").unwrap();
+            damage(tar, &|bytes| bytes[mask + 512 + 128] = 2, "it has not a mask of 0 or 1 for each id");
+            damage(tar, &|bytes| bytes[mask + 124] = b'1', "this is not the header of 000000000.mask.npy");
+            damage(tar, &|bytes| bytes[0] = b'x', "there is no file of a document");
         }
         if format == output::Format::Mds {
             let first = |bytes: &[u8]| {
@@ -457,4 +472,73 @@ fn a_job_and_its_output_agree_on_masks() {
     let chat = Some(Chat { template: template("chatml"), loss: Loss::Assistant });
     let failed = encode(Job { chat, ..Job::new(Vec::new()) }, &tokenizer, output, &()).unwrap_err();
     assert!(failed.to_string().starts_with("masks need "), "{failed}");
+}
+
+/// Rows of Parquet, whose messages are a list of structs, as a file.
+#[cfg(feature = "parquet")]
+fn parquet(path: &Path, lines: &str) {
+    use arrow_array::RecordBatchReader;
+    let (schema, _) = arrow_json::reader::infer_json_schema(lines.as_bytes(), None).unwrap();
+    let reader = arrow_json::ReaderBuilder::new(std::sync::Arc::new(schema)).with_batch_size(3);
+    let mut reader = reader.build(lines.as_bytes()).unwrap();
+    let file = fs::File::create(path).unwrap();
+    let properties =
+        parquet::file::properties::WriterProperties::builder().set_max_row_group_row_count(Some(40)).build();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, reader.schema(), Some(properties)).unwrap();
+    reader.try_for_each(|batch| writer.write(&batch.unwrap())).unwrap();
+    writer.close().unwrap();
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn lists_of_structs_in_parquet_are_conversations() {
+    use windrow_tokenizers::run::{EncodeSpec, FailureKind};
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let mut lines = String::new();
+    for number in 0..100 {
+        let tool = json!({"name": "clock", "parameters": {"zone": "UTC"}});
+        let said = |role: &str, content: String| json!({"role": role, "content": content});
+        let mut messages = vec![said("user", format!("{number} \"é\"\n")), said("assistant", "b".repeat(number))];
+        messages.truncate(1 + number % 2);
+        let mut row = json!({"id": number, "messages": messages, "other": [1, 2], "tools": [tool]});
+        if number % 10 == 3 {
+            // Bad rows: no messages, none at all, and a message without a role.
+            row["messages"] = [json!(null), json!([]), json!([{"content": "a"}])][number / 10 % 3].clone();
+        }
+        lines += &format!("{row}\n");
+    }
+    fs::write(path("rows.jsonl"), &lines).unwrap();
+    parquet(&path("rows.parquet"), &lines);
+    let encode = |input: &str, field: &str, chat: &str| {
+        let out = path(input.split_once('.').unwrap().1);
+        let job = json!({
+            "tokenizer": folder().join("tokenizer.json"), "chat": chat, "loss": "assistant", "field": field,
+            "format": "jsonl", "on_error": "skip", "keep": ["id"],
+        });
+        let spec = json!({"job": job, "run": {"inputs": path(input), "output": out, "overwrite": true}});
+        let spec: EncodeSpec = serde_json::from_value(spec).unwrap();
+        let found = spec.find(|_| ()).unwrap();
+        let tokenizer = found.load().unwrap();
+        let ended = found.open(&tokenizer, &output::Staging::default(), |_| ()).unwrap().encode(&());
+        let texts = [".jsonl", ".kept.jsonl"]
+            .map(|end| fs::read_to_string(out.display().to_string() + end).unwrap_or_default());
+        (ended.failed, texts, ended.summary.documents)
+    };
+    let chat = path("t.jinja");
+    let source = "{% for m in messages %}<{{ m.role }}>{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}{{ tools | tojson }}";
+    fs::write(&chat, source).unwrap();
+    let chat = chat.to_str().unwrap();
+    let (failed, of_lines, documents) = encode("rows.jsonl", "messages", chat);
+    assert_eq!((failed, documents.written, documents.skipped), (None, 90, 10));
+    let (failed, of_columns, counted) = encode("rows.parquet", "messages", chat);
+    assert_eq!((failed, counted), (None, documents));
+    assert_eq!(of_lines, of_columns);
+    let (failed, _, _) = encode("rows.parquet", "talk", chat);
+    let failed = failed.unwrap();
+    assert_eq!(failed.kind, FailureKind::BadInput);
+    assert!(
+        failed.message.contains("a column \"talk\" with the messages is needed; there are [\"id\", \"messages\""),
+        "{failed}"
+    );
 }

@@ -75,7 +75,7 @@ impl Pair {
         assert_eq!(encoded.ids, ids, "{text:?}");
     }
 
-    /// Whole encodings, of the text alone and in a pair.
+    /// Whole encodings, of the text by itself and in a pair.
     #[track_caller]
     fn same_encodings(&self, text: &str) {
         let (full, special) = (&self.full, self.options.add_special_tokens);
@@ -87,7 +87,7 @@ impl Pair {
         let mut ids = Vec::new();
         full.tokenizer().engine().encoder().encode(text, &mut ids).expect("encodes");
         assert_eq!(full.encoding_of(text, &ids, special, &plain).expect("encodes"), expected, "{text:?}");
-        if let Some(offsets) = full.offsets_of(text, &ids) {
+        if let Some(offsets) = full.tokenizer().offsets_of(text, &ids) {
             let special = expected.get_special_tokens_mask().iter().zip(expected.get_offsets());
             let inner: Vec<_> = special.filter(|(mask, _)| **mask == 0).map(|(_, offsets)| *offsets).collect();
             assert_eq!(offsets, inner, "{text:?}");
@@ -279,7 +279,7 @@ fn decoders_are_those_of_the_file() {
 }
 
 #[test]
-fn a_damaged_decoder_hinders_decoding_alone() {
+fn a_damaged_decoder_prevents_only_decoding() {
     for decoder in
         [json!({"type": "NoSuch"}), json!({"type": "Replace", "pattern": {"Regex": "("}, "content": ""}), json!([1])]
     {

@@ -3,8 +3,8 @@
 use crate::input_common::{in_memory, read_all};
 use proptest::prelude::*;
 use serde_json::Value;
-use windrow_tokenizers::document::{BadDocument, Fault, FaultKind, text_of};
-use windrow_tokenizers::input::{Compression, Format, Record};
+use windrow_tokenizers::document::{Fault, FaultKind, text_of};
+use windrow_tokenizers::input::{Compression, Format};
 
 fn jsonl(line: &[u8]) -> Result<String, Fault> {
     text_of(Format::Jsonl, line, "text", &mut String::from("left over")).map(str::to_string)
@@ -167,7 +167,7 @@ fn deep_nesting_is_a_fault_and_no_stack_overflow() {
 fn invalid_utf_8_is_placed_in_every_format() {
     let (kind, at, reason) = fault(b"{\"text\":\"a\xff\"}");
     assert_eq!((kind, at, &*reason), (FaultKind::NotUtf8, 10, "not valid UTF-8"));
-    // Also outside of the field, and if the line is not JSON anyway.
+    // Also outside the field, and if the line is not JSON anyway.
     assert_eq!(fault(b"{\"text\":\"a\",\"x\":\"\xc3\"}").1, 17);
     assert_eq!(fault(b"{\xff").0, FaultKind::NotUtf8);
 
@@ -206,22 +206,14 @@ fn numbers_that_are_no_json_are_explained() {
 }
 
 #[test]
-fn bad_documents_are_reported_by_file_line_and_byte() {
+fn faults_are_reported_by_line_and_byte() {
     let bytes = b"\xef\xbb\xbffine\nalso f\xefne\n";
     let (records, _) = read_all(vec![in_memory(bytes, Format::Text, Compression::None)], 100).unwrap();
-    let (file, line, offset, text) = records[0].clone();
-    let record =
-        Record { file, format: Format::Text, line, offset, start: 0, len: text.len(), is_open: false, null: None };
+    let (_, line, offset, text) = records[0].clone();
     let fault = text_of(Format::Text, &text, "text", &mut String::new()).unwrap_err();
-    let bad = BadDocument::new("dir/a.txt", &record, fault);
-    assert_eq!(bad.to_string(), "dir/a.txt:2:7: not valid UTF-8");
-    assert_eq!(bytes[bad.offset as usize], 0xef);
-    assert_eq!(
-        serde_json::to_value(&bad).unwrap(),
-        serde_json::json!({
-            "file": "dir/a.txt", "line": 2, "byte": 7, "offset": 14, "kind": "not-utf8", "reason": "not valid UTF-8"
-        })
-    );
+    assert_eq!((line + fault.line_in_record, fault.byte, fault.reason.as_str()), (2, 7, "not valid UTF-8"));
+    assert_eq!(bytes[offset as usize + fault.at], 0xef);
+    assert_eq!(serde_json::to_value(fault.kind).unwrap(), "not-utf8");
 }
 
 /// The documented behaviour, implemented with a whole `Value`.
@@ -342,6 +334,8 @@ proptest! {
             Compression::None => bytes.clone(),
             Compression::Gzip => crate::input_common::gzip(&bytes),
             Compression::Zstd => crate::input_common::zstd(&bytes),
+            Compression::Xz => crate::input_common::xz(&bytes),
+            Compression::Bzip2 => crate::input_common::bzip2(&bytes),
         };
         let (records, reports) = read_all(vec![in_memory(&stored, Format::Jsonl, compression)], batch_bytes).unwrap();
         let mut scratch = String::new();

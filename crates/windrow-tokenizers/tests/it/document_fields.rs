@@ -5,7 +5,7 @@ use windrow_tokenizers::input::{Fields, Format};
 
 fn text(line: &str, fields: &[&str]) -> Result<String, (FaultKind, String)> {
     let text = fields.iter().map(|field| (*field).to_owned()).collect();
-    let fields = Fields { text, join: "|".to_owned(), keep: Vec::new() };
+    let fields = Fields { text, join: "|".to_owned(), ..Fields::default() };
     let mut scratch = String::from("left over");
     let text = text_in(Format::Jsonl, line.as_bytes(), &fields, &mut scratch);
     text.map(str::to_owned).map_err(|fault| (fault.kind, fault.reason))

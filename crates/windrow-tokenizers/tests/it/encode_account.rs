@@ -141,7 +141,7 @@ pub(crate) fn kept(format: Format, bytes: &[u8]) -> Vec<Value> {
             let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !blank(line));
             lines.map(|line| id(line).unwrap_or(Value::Null)).collect()
         }
-        Format::Text | Format::Lines => vec![Value::Null; reference(format, bytes).len()],
+        Format::Text | Format::Lines | Format::Warc => vec![Value::Null; reference(format, bytes).len()],
     }
 }
 
@@ -365,7 +365,7 @@ fn a_share_of_bad_documents_is_judged_at_the_end() {
     }
 }
 
-/// A text of about so many bytes: words of several scripts, numbers, white space and added tokens, or only some of them.
+/// A text of about `bytes` bytes: words of several scripts, numbers, white space and added tokens, or only some of them.
 fn long_text(bytes: usize, kinds: &[&str]) -> String {
     let mut state = bytes as u64;
     let mut text = String::new();

@@ -12,12 +12,13 @@ use proptest::sample::select;
 use windrow_tokenizers::dataset::Dataset;
 use windrow_tokenizers::encode::Job;
 use windrow_tokenizers::manifest::{OnError, Pack, PackMode, Packed, PartShare};
-use windrow_tokenizers::output::{Format, Output, OutputErrorKind, OutputOptions};
+use windrow_tokenizers::output::{Dtype, Format, Output, OutputErrorKind, OutputOptions};
 
 use crate::encode_account::{Corpus, corpus, run_to};
 use crate::encode_select::{documents, hash};
 use crate::encode_split::{EOS, contents, divisible, read};
 use crate::output_columns;
+use crate::output_formats::read_webdataset;
 
 const PAD: u32 = 257;
 
@@ -98,10 +99,11 @@ fn flat(directory: &Path, format: Format, stem: &str, options: &OutputOptions) -
             let ids = |line| serde_json::from_str::<BTreeMap<String, Vec<i64>>>(line).unwrap().remove("ids").unwrap();
             text.lines().flat_map(ids).collect()
         }
-        Format::Arrow | Format::Parquet => {
+        Format::Arrow | Format::ArrowStream | Format::Parquet => {
             let options = OutputOptions { prefix: directory.join(stem), ..options.clone() };
             output_columns::read(&options).0.concat().into_iter().map(i64::from).collect()
         }
+        Format::Webdataset => read_webdataset(&read(".tar"), Dtype::U16).concat().into_iter().map(i64::from).collect(),
         Format::Mds => unreachable!("it has no rows"),
     }
 }

@@ -60,7 +60,7 @@ fn expected(documents: &[Document], sample: Option<u64>, seed: u64, limit: Optio
         // Thousandths, exactly.
         let point = hash(seed, 0x5341_4d50_4c45, *file, *number);
         if sample.is_some_and(|share| (u128::from(point) * 1_000_000_000) >> 64 >= u128::from(share * 1_000_000)) {
-            all.counts.left_out += 1;
+            all.counts.deselected += 1;
             continue;
         }
         match text {

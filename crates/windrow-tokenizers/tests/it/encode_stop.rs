@@ -1,4 +1,4 @@
-//! Runs that end early leave nothing behind, whatever ends them.
+//! Runs that end early clean up, whatever ends them.
 
 use std::fs;
 use std::io::{self, Read};

@@ -164,7 +164,7 @@ fn ids_given_twice() {
 }
 
 #[test]
-fn merges_outside_of_the_vocabulary() {
+fn merges_outside_the_vocabulary() {
     refused_with(
         "/model/merges",
         json!([["a", "b"], ["ab", "zz"]]),
@@ -285,7 +285,7 @@ fn regexes() {
         other => panic!("{other:?}"),
     }
     assert!(start.elapsed() < SOON);
-    assert_eq!(ids, [7], "an error leaves the ids alone");
+    assert_eq!(ids, [7], "an error does not change the ids");
     encoder.encode("cab", &mut ids).expect("the encoder can go on");
     assert_eq!(ids[..2], [7, 99]);
 
@@ -312,7 +312,7 @@ fn regexes() {
     for nested in [r"(?:\w{1000}){1000}", r"(?:(?:a?){400}b){251}", r"((()){1000}){101}", r"a{101}{1000}"] {
         refused(split(nested), &["pre_tokenizer: regex", "repetitions in repetitions, more than 100000"]);
     }
-    // Inside of a class, behind a backslash or in names, braces are not repetitions.
+    // Inside a class, after a backslash or in names, braces are not repetitions.
     let repeats = r"[a{9999}]{9}\{9999}{9}\p{L}{9999}|(?:\p{N}{1,3}){300}|(?:x{2,}){50000}|a{,3}";
     assert_eq!(encode(split(repeats), "ab").len(), 2);
     // Patterns can be deep without parentheses too.
@@ -377,6 +377,18 @@ fn no_memory_for_a_large_text() {
         encoder.encode("ab", &mut ids).expect("the encoder can go on");
         assert_eq!(ids, [7, 256]);
     }
+}
+
+#[test]
+fn a_file_that_is_put_together() {
+    let mut file = with("/model/vocab", json!({}));
+    file["model"]["merges"] = json!([]);
+    file["post_processor"] = json!({"type": "BertProcessing", "sep": ["]", 8], "cls": ["[", 9]});
+    refused(file.to_string(), &["model.vocab: is empty"]);
+    let options = LoadOptions { add_special_tokens: true, unfinished: true, ..LoadOptions::default() };
+    let tokenizer = Tokenizer::from_json(file.to_string().as_bytes(), "parts", &options).expect("loads");
+    // The added token gets the first id.
+    assert_eq!(tokenizer.encode_batch_ids(&["a<end>b"]).expect("encodes").values, [9, 0, 8]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ use windrow_tokenizers::input::{Compression, ErrorClass, Fields, Format, InputEr
 
 use crate::input_common::{Owned, in_memory, read_with};
 
-/// Writes columns in row groups of so many rows.
+/// Writes columns in row groups of `rows` rows.
 pub(crate) fn write(path: &Path, columns: Vec<(&str, ArrayRef)>, rows: usize, properties: WriterPropertiesBuilder) {
     let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)));
     let batch = batch.expect("columns of the same length");
@@ -149,7 +149,7 @@ fn brotli_is_refused_by_name() {
         let said = message(&bytes);
         bytes[at] = before;
         said.contains("row group 1, column \"text\": compressed by BROTLI")
-            && said.ends_with("hint: write it anew with zstd, snappy, lz4 or gzip")
+            && said.ends_with("hint: write it again with zstd, snappy, lz4 or gzip")
     });
     assert!(refused);
 }
@@ -206,7 +206,7 @@ fn texts_of_columns_are_joined_and_the_first_null_is_named() {
     let (_directory, path) = place();
     let (one, two) = (texts(50), (0..50).map(|i| (i % 5 != 0).then(|| format!("b{i}"))).collect::<Vec<_>>());
     write(&path, vec![("one", strings(&one)), ("two", strings(&two))], 8, properties());
-    let fields = Fields { text: vec!["two".into(), "one".into()], join: "--".into(), keep: Vec::new() };
+    let fields = Fields { text: vec!["two".into(), "one".into()], join: "--".into(), ..Fields::default() };
     let joined: Vec<_> =
         one.iter().zip(&two).map(|(one, two)| Some(format!("{}--{}", two.as_ref()?, one.as_ref()?))).collect();
     for batch_bytes in [1, 64, 1 << 20] {
@@ -259,7 +259,8 @@ fn values_of_every_kind_are_kept_as_json() {
         let file = InputFile::from_path(&path, Format::Parquet, Compression::None);
         let batch = Reader::new(vec![file], 1 << 20).fields(fields).next_batch(Default::default(), &mut |_| Ok(()));
         let batch = batch.unwrap().expect("there are rows");
-        let values: Vec<_> = batch.kept.values().step_by(2).map(|value| str::from_utf8(value).unwrap()).collect();
+        let values: Vec<_> =
+            batch.kept.values().iter().step_by(2).map(|value| str::from_utf8(value).unwrap()).collect();
         assert_eq!(values.join(","), expected, "{name}");
     }
     let bytes: ArrayRef = Arc::new(BinaryArray::from_vec(vec![b"a", b"b", b"\xff"]));
@@ -338,7 +339,7 @@ fn only_the_wanted_column_is_decoded() {
     let damaged = read(&path, Fields::new("other"), 1000).unwrap_err();
     let said = damaged.to_string();
     assert!(said.contains("a.parquet: row group 1, column \"other\": "), "{said}");
-    assert!(said.ends_with("hint: the file is damaged; copy or download it again, or write it anew"), "{said}");
+    assert!(said.ends_with("hint: the file is damaged; copy, download or write it again"), "{said}");
     assert_eq!(damaged.class(), ErrorClass::Data);
 }
 

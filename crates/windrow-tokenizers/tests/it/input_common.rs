@@ -12,7 +12,7 @@ pub(crate) fn read_all(files: Vec<InputFile>, batch_bytes: usize) -> Result<(Vec
     read_with(Reader::new(files, batch_bytes), batch_bytes)
 }
 
-/// The same, of a reader with batches of so many bytes.
+/// The same, of a reader with batches of `batch_bytes` bytes.
 pub(crate) fn read_with(mut reader: Reader, batch_bytes: usize) -> Result<(Vec<Owned>, Vec<FileReport>), InputError> {
     let mut records = Vec::new();
     let mut recycled = Batch::default();
@@ -50,6 +50,18 @@ pub(crate) fn in_memory(bytes: &[u8], format: Format, compression: Compression) 
 
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(1));
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// One xz stream, as `xz` writes it.
+pub(crate) fn xz(bytes: &[u8]) -> Vec<u8> {
+    liblzma::encode_all(bytes, 1).unwrap()
+}
+
+/// One bzip2 stream.
+pub(crate) fn bzip2(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use crate::input_common::{gzip, in_memory, read_all, records_of, zstd};
+use crate::input_common::{bzip2, gzip, in_memory, read_all, records_of, xz, zstd};
 use proptest::prelude::*;
 use windrow_tokenizers::input::{Batch, Compression, ErrorClass, Format, InputError, InputFile, Reader};
 
 type Compress = fn(&[u8]) -> Vec<u8>;
 
-const CODECS: [(Compression, Compress); 2] = [(Compression::Gzip, gzip), (Compression::Zstd, zstd)];
+const CODECS: [(Compression, Compress); 4] =
+    [(Compression::Gzip, gzip), (Compression::Zstd, zstd), (Compression::Xz, xz), (Compression::Bzip2, bzip2)];
 
 fn read(bytes: &[u8], compression: Compression) -> Result<Vec<crate::input_common::Owned>, InputError> {
     Ok(read_all(vec![in_memory(bytes, Format::Lines, compression)], 1 << 12)?.0)
@@ -122,6 +123,11 @@ fn bytes_after_the_last_part_are_an_error() {
     for (compression, compress) in CODECS {
         let whole = compress(b"text\n");
         for garbage in [&b"\0"[..], b"\0\0\0\0\0\0\0\0", b"text", b"\n"] {
+            if compression == Compression::Xz && garbage.len() == 8 {
+                // Padding, as the format has it.
+                assert_eq!(read(&[&whole, garbage, &whole].concat(), compression).unwrap().len(), 2);
+                continue;
+            }
             let (message, offset) = failure(&[&whole, garbage].concat(), compression);
             assert!(message.contains("follow the last whole part"), "{message}");
             assert_eq!(offset, whole.len() as u64);
@@ -130,7 +136,7 @@ fn bytes_after_the_last_part_are_an_error() {
 }
 
 #[test]
-fn a_misnamed_file_is_told_so() {
+fn a_misnamed_file_is_reported() {
     for (compression, compress) in CODECS {
         let other = CODECS.into_iter().find(|(other, _)| *other != compression).unwrap().1;
         for bytes in [b"plain text\n".to_vec(), b"x".to_vec(), other(b"text\n")] {
@@ -154,8 +160,24 @@ fn a_zstd_window_beyond_128_mib_is_refused_with_the_remedy() {
 }
 
 #[test]
+fn an_xz_window_beyond_128_mib_is_refused_with_the_remedy() {
+    let packed = |window: u32| {
+        let mut options = liblzma::stream::LzmaOptions::new_preset(0).unwrap();
+        let mut filters = liblzma::stream::Filters::new();
+        filters.lzma2(options.dict_size(window));
+        let stream = liblzma::stream::Stream::new_stream_encoder(&filters, liblzma::stream::Check::Crc32).unwrap();
+        let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+        encoder.write_all(b"text\n").unwrap();
+        encoder.finish().unwrap()
+    };
+    let (message, _) = failure(&packed(192 << 20), Compression::Xz);
+    assert!(message.contains("xz -dc FILE | windrow encode -"), "{message}");
+    assert_eq!(read(&packed(128 << 20), Compression::Xz).unwrap(), records_of(b"text\n", Format::Lines));
+}
+
+#[test]
 fn a_zstd_frame_has_the_length_that_it_declares() {
-    // One segment of 5 bytes; a block of 4 bytes; an empty last block, behind which the library does not compare lengths.
+    // One segment of 5 bytes; a block of 4 bytes; an empty last block, after which the library does not compare lengths.
     let wrong = [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 5, 4 << 3, 0, 0][..], b"text", &[1, 0, 0]].concat();
     let (message, offset) = failure(&wrong, Compression::Zstd);
     assert!(message.contains("a frame of 5 bytes has 4"), "{message}");
@@ -190,13 +212,14 @@ fn gzip_headers_may_have_names_and_comments() {
 }
 
 #[test]
-fn streams_tell_their_compression() {
+fn the_compression_of_streams_is_detected() {
     let plain = b"a\nb\n";
-    for bytes in [plain.to_vec(), gzip(plain), zstd(plain)] {
+    for bytes in [plain.to_vec(), gzip(plain), zstd(plain), xz(plain), bzip2(plain), bzip2(b"")] {
+        let plain = if bytes.starts_with(b"BZh1\x17") { b"" } else { &plain[..] };
         let file = InputFile::from_reader("-", std::io::Cursor::new(bytes), Format::Lines, None);
         assert_eq!(read_all(vec![file], 1 << 12).unwrap().0, records_of(plain, Format::Lines));
     }
-    for short in [&b""[..], b"\x1f", b"\x28\xb5\x2f"] {
+    for short in [&b""[..], b"\x1f", b"\x28\xb5\x2f", b"\xfd7zXZ", b"BZh91AY&S", b"BZh9 is text"] {
         let file = InputFile::from_reader("-", short, Format::Text, None);
         assert_eq!(read_all(vec![file], 1 << 12).unwrap().0, records_of(short, Format::Text));
     }
@@ -234,7 +257,7 @@ proptest! {
     }
 }
 
-/// Which error comes first, a bad line or the damage behind it, must not depend on how records are batched.
+/// The first error, a bad line or the damage after it, must not depend on how records are batched.
 #[test]
 fn complete_records_go_ahead_of_the_damage() {
     let lines = "{\"text\": \"a\"}\nnot json\n".repeat(3000);

@@ -56,7 +56,7 @@ fn what_data_jobs_leave_is_hidden_where_it_is_not_named() {
     let dir = tree(&JOB);
     let (names, notes) = found(&dir, "out", &InputOptions::default());
     assert_eq!(names, DATA);
-    let note = "out: 8 hidden files and folders left out, such as _SUCCESS.txt, __MACOSX, _committed_7.jsonl (--hidden takes them)";
+    let note = "out: 8 hidden files and folders excluded, such as _SUCCESS.txt, __MACOSX, _committed_7.jsonl (--hidden takes them)";
     assert_eq!(notes, [note]);
     assert_eq!(found(&dir, "out", &hidden()).0.len(), 10);
 
@@ -64,7 +64,7 @@ fn what_data_jobs_leave_is_hidden_where_it_is_not_named() {
     let (names, notes) = found(&dir, "out/**/*.jsonl", &InputOptions::default());
     assert_eq!(names, DATA);
     assert!(
-        notes[0].contains("3 hidden files and folders left out, such as _committed_7.jsonl, _delta_log, _temp"),
+        notes[0].contains("3 hidden files and folders excluded, such as _committed_7.jsonl, _delta_log, _temp"),
         "{notes:?}"
     );
     for (below, expected) in [
@@ -78,7 +78,7 @@ fn what_data_jobs_leave_is_hidden_where_it_is_not_named() {
             // Inside a named folder, the rule holds again.
             let arg = dir.path().join(below).display().to_string();
             let error = resolve(&[arg], &InputOptions::default()).unwrap_err().to_string();
-            assert!(error.contains("1 hidden or ignored left out") && error.contains("`--hidden`"), "{error}");
+            assert!(error.contains("not counting 1 hidden or ignored") && error.contains("`--hidden`"), "{error}");
         } else {
             assert_eq!(found(&dir, below, &InputOptions::default()).0, expected, "{below}");
         }
@@ -95,7 +95,7 @@ fn source_code_may_begin_with_an_underscore_but_data_may_not() {
     let dir = tree(&["src/__init__.py", "src/_private/x.py", "src/_temporary/a.jsonl", "src/b.jsonl", "src/.git/y.py"]);
     let (names, notes) = found(&dir, "src", &source(false));
     assert_eq!(names, ["src/__init__.py", "src/_private/x.py", "src/b.jsonl"]);
-    assert_eq!(notes[0], "src: 2 hidden files and folders left out, such as _temporary (--hidden takes them)");
+    assert_eq!(notes[0], "src: 2 hidden files and folders excluded, such as _temporary (--hidden takes them)");
     assert_eq!(found(&dir, "src", &source(true)).0, ["src/__init__.py", "src/_private/x.py", "src/b.jsonl"]);
 }
 
@@ -128,8 +128,8 @@ fn folders_that_are_hardly_one_corpus_get_a_note() {
             "d: a.txt.gz and a.txt.zst differ only in their compression, and both are read, and so does 1 more pair",
         ),
         (
-            &["a.jsonl", "b.jsonl.xz", "c.jsonl.bz2"],
-            "d: 2 files of other extensions passed over; 2 look like data: b.jsonl.xz, c.jsonl.bz2 (xz data; hint: decompress it: xz -dc FILE | windrow encode - --input-format text|lines|jsonl)",
+            &["a.jsonl", "b.jsonl.lz", "c.jsonl.lz4"],
+            "d: 2 files of other extensions passed over; 2 look like data: b.jsonl.lz, c.jsonl.lz4 (lzip data; hint: decompress it: lzip -dc FILE | windrow encode - --input-format text|lines|jsonl)",
         ),
         (
             &["a.txt", "data.csv", "x.bin"],

@@ -44,7 +44,7 @@ fn refused(args: &[String]) -> String {
 }
 
 #[test]
-fn extensions_tell_format_and_compression() {
+fn extensions_name_format_and_compression() {
     use Compression::{Gzip, None, Zstd};
     use Format::{Jsonl, Text};
     for (name, format, compression) in [
@@ -121,11 +121,11 @@ fn a_directory_without_input_is_an_error() {
 }
 
 #[test]
-fn hidden_entries_are_left_out_and_counted() {
+fn hidden_entries_are_excluded_and_counted() {
     let dir = tree(&["a.txt", ".hidden.txt", ".git/b.txt", "sub/.c.txt", "sub/.d/e.txt"]);
     let resolved = plain(&[arg(dir.path())]).unwrap();
     assert_eq!(names(&dir, &resolved), ["a.txt"]);
-    let note = format!("{}: 4 hidden files and folders left out (--hidden takes them)", dir.path().display());
+    let note = format!("{}: 4 hidden files and folders excluded (--hidden takes them)", dir.path().display());
     assert_eq!(resolved.notes, [note]);
 
     let hidden =
@@ -135,9 +135,7 @@ fn hidden_entries_are_left_out_and_counted() {
     assert!(resolved.notes.is_empty(), "{:?}", resolved.notes);
     // A hidden folder is read if it is named.
     assert_eq!(plain(&[arg(dir.path().join(".git"))]).unwrap().files.len(), 1);
-    assert!(
-        refused(&[arg(dir.path().join("sub"))]).contains("(0 files of other extensions), 2 hidden or ignored left out")
-    );
+    assert!(refused(&[arg(dir.path().join("sub"))]).contains("other extensions), not counting 2 hidden or ignored"));
 }
 
 #[test]
@@ -155,8 +153,8 @@ fn ignore_files_count_on_request_and_what_they_name_is_counted() {
     assert_eq!(
         walked.notes,
         [
-            format!("{root}: 3 hidden files and folders left out (--hidden takes them)"),
-            format!("{root}: 3 files and folders left out by ignore files (--no-ignore takes them)")
+            format!("{root}: 3 hidden files and folders excluded (--hidden takes them)"),
+            format!("{root}: 3 files and folders excluded by ignore files (--no-ignore takes them)")
         ]
     );
     let all = walk(dir.path(), &WalkOptions { hidden: true, ignore_files: true, source: true }).unwrap();
@@ -227,7 +225,7 @@ fn patterns_stand_for_what_a_shell_would_put_there() {
 #[test]
 fn a_pattern_that_matches_a_file_of_unknown_extension_names_it() {
     let dir = tree(&["a.txt", "b.pdf"]);
-    assert!(refused(&[arg(dir.path().join("*"))]).contains("b.pdf: its extension does not tell"));
+    assert!(refused(&[arg(dir.path().join("*"))]).contains("b.pdf: its extension does not say"));
 }
 
 #[test]
@@ -341,7 +339,7 @@ mod unix {
     }
 
     #[test]
-    fn links_are_followed_but_not_in_circles() {
+    fn links_are_followed_but_not_in_cycles() {
         let dir = tree(&["real/a.txt", "other/b.txt"]);
         symlink(dir.path().join("real"), dir.path().join("real/round")).unwrap();
         symlink(dir.path().join("other"), dir.path().join("real/there")).unwrap();

@@ -86,7 +86,7 @@ fn a_file_of_blank_lines_needs_no_more_memory_than_a_batch() {
 }
 
 #[test]
-fn a_huge_line_comes_alone_and_leaves_its_neighbours_whole() {
+fn a_huge_line_gets_its_own_batch_and_leaves_its_neighbours_whole() {
     let mut bytes = b"before\n".to_vec();
     bytes.extend(vec![b'x'; 5 << 20]);
     bytes.extend(b"\nafter\nlast");
@@ -173,7 +173,7 @@ fn read_errors_name_the_byte() {
         let error = read_all(vec![file], 1 << 20).unwrap_err().to_string();
         assert!(error.starts_with("tape: cannot be read at byte 1234: the disk is gone\nhint: "), "{error}");
     }
-    for compression in [Compression::Gzip, Compression::Zstd] {
+    for compression in [Compression::Gzip, Compression::Zstd, Compression::Xz, Compression::Bzip2] {
         let file = InputFile::from_reader("tape", Breaks(0), Format::Lines, Some(compression));
         let error = read_all(vec![file], 1 << 20).unwrap_err().to_string();
         assert!(error.starts_with("tape: cannot be read at byte 0: the disk is gone"), "{error}");

@@ -6,7 +6,6 @@ mod batch_encode;
 #[cfg(feature = "parquet")]
 mod chat;
 #[cfg(unix)]
-mod chat_hostile;
 mod decode;
 mod document_faults;
 mod document_fields;
@@ -35,6 +34,7 @@ mod input_compression;
 mod input_folders;
 mod input_resolve;
 mod input_split;
+mod input_warc;
 #[cfg(feature = "parquet")]
 mod output_columns;
 #[cfg(feature = "parquet")]

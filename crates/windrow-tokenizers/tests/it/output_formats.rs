@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use proptest::prelude::*;
-use windrow_tokenizers::manifest::{
-    Documents, Manifest, ManifestBody, OnError, ReadOptions, SkippedDocument, TokenizerIdentity,
-};
+use windrow_tokenizers::manifest::{Documents, EncodeJob, Manifest, OnError, SkippedDocument, TokenizerIdentity};
 use windrow_tokenizers::output::{Dtype, Format, Output, OutputError, OutputErrorKind, OutputOptions, Published};
 
 use crate::output_columns;
@@ -24,10 +22,10 @@ fn flatten(documents: &[Vec<u32>]) -> (Vec<u32>, Vec<usize>) {
     (documents.concat(), ends.collect())
 }
 
-fn balanced(written: u64) -> ManifestBody {
+fn balanced(written: u64) -> Manifest {
     let documents = Documents { read: written, written, ..Documents::default() };
     let tokenizer = TokenizerIdentity { name: "gpt2".into(), ..TokenizerIdentity::default() };
-    ManifestBody { documents, tokenizer, ..ManifestBody::default() }
+    Manifest { documents, tokenizer, ..Manifest::default() }
 }
 
 /// Writes `documents` in runs of the given sizes, the rest in one. The document of a run of one is written in parts, after others that are
@@ -223,6 +221,43 @@ fn read_mds(options: &OutputOptions) -> Vec<Vec<u32>> {
     samples.iter().map(|columns| array(&columns[0], dtype)).collect()
 }
 
+/// The names and the bytes of the files in an archive of tar.
+pub(crate) fn tar_files(mut tar: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    while tar[0] != 0 {
+        let (head, rest) = tar.split_at(512);
+        let text = |at: usize, bytes: usize| {
+            let field = head[at..at + bytes].split(|byte| *byte == 0).next().unwrap();
+            str::from_utf8(field).unwrap().trim().to_owned()
+        };
+        let octal = |at: usize, bytes: usize| usize::from_str_radix(&text(at, bytes), 8).unwrap();
+        let sum: usize = head.iter().map(|&byte| usize::from(byte)).sum();
+        let own: usize = head[148..156].iter().map(|&byte| usize::from(byte)).sum();
+        assert_eq!((octal(148, 8), &head[257..265]), (sum - own + 8 * 32, &b"ustar\x0000"[..]));
+        let size = octal(124, 12);
+        let (file, rest) = rest.split_at(size.next_multiple_of(512));
+        assert!(file[size..].iter().all(|&byte| byte == 0));
+        files.push((text(0, 100), file[..size].to_vec()));
+        tar = rest;
+    }
+    assert_eq!(tar, [0; 1024]);
+    files
+}
+
+/// Documents of an archive that has nothing but ids.
+pub(crate) fn read_webdataset(tar: &[u8], dtype: Dtype) -> Vec<Vec<u32>> {
+    let dtype = match dtype {
+        Dtype::U16 => "u2",
+        Dtype::U32 => "u4",
+        Dtype::I32 => "i4",
+    };
+    let ids = |(number, (name, file)): (usize, (String, Vec<u8>))| {
+        assert_eq!(name, format!("{number:09}.ids.npy"));
+        elements(&file[128..], dtype)
+    };
+    tar_files(tar).into_iter().enumerate().map(ids).collect()
+}
+
 /// Writes, reads with the reader of the format, and checks the manifest against the files.
 fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
     let published = write(options, documents, &[1, 0, 2]).unwrap();
@@ -234,7 +269,10 @@ fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
         Format::Datatrove => assert_eq!(read_datatrove(options), expected),
         Format::Mds => assert_eq!(read_mds(options), expected),
         Format::Jsonl => assert_eq!(read_jsonl(options), expected),
-        Format::Arrow | Format::Parquet => assert_eq!(output_columns::read(options).0, expected),
+        Format::Webdataset => {
+            assert_eq!(read_webdataset(&read(options, ".tar"), options.element_type().unwrap().unwrap()), expected);
+        }
+        Format::Arrow | Format::ArrowStream | Format::Parquet => assert_eq!(output_columns::read(options).0, expected),
         Format::Nanogpt => {
             let dtype = if options.dtype == Some(Dtype::U32) { "u4" } else { "u2" };
             assert_eq!(elements(&read(options, ".bin"), dtype), expected.concat());
@@ -272,8 +310,8 @@ fn combinations() -> Vec<OutputOptions> {
     all.retain(|options| options.element_type().is_ok());
     assert_eq!(
         all.len(),
-        2 * (8 + 3 + 6 + 6 + 6 + 2 + 4 + 4),
-        "npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, parquet"
+        2 * (8 + 3 + 6 + 6 + 6 + 2 + 8 + 4 + 4 + 4),
+        "npy, nanogpt, megatron, datatrove, mds, jsonl, webdataset, arrow, arrow-stream, parquet"
     );
     all
 }
@@ -339,6 +377,7 @@ fn element_type_follows_the_vocabulary() {
     assert_eq!(chosen(Format::Datatrove, 65_537), Some(Dtype::U32));
     assert_eq!(chosen(Format::Jsonl, u32::MAX), None);
     assert_eq!(chosen(Format::Parquet, 300), Some(Dtype::U32));
+    assert_eq!(chosen(Format::ArrowStream, 300), Some(Dtype::I32));
     let options = OutputOptions { append_eos: Some(70_000), ..OutputOptions::new("x", 300) };
     assert_eq!(options.element_type().unwrap(), Some(Dtype::U32), "the end-of-text id counts too");
 }
@@ -346,7 +385,7 @@ fn element_type_follows_the_vocabulary() {
 #[test]
 fn what_does_not_fit_is_refused_before_anything_is_created() {
     use Dtype::{I32, U16, U32};
-    use Format::{Arrow, Datatrove, Jsonl, Mds, Megatron, Nanogpt, Npy};
+    use Format::{Arrow, ArrowStream, Datatrove, Jsonl, Mds, Megatron, Nanogpt, Npy};
     for (format, dtype, vocab_size, append_eos, said) in [
         (Npy, Some(U16), 65_537, None, "ids up to 65536 do not fit the u16"),
         (Npy, Some(U16), 300, Some(65_536), "ids up to 65536 do not fit the u16"),
@@ -356,18 +395,19 @@ fn what_does_not_fit_is_refused_before_anything_is_created() {
         (Nanogpt, Some(I32), 300, Some(0), "u16, u32"),
         (Nanogpt, None, 300, None, "--eos"),
         (Megatron, Some(U32), 300, None, "u16, i32"),
-        (Megatron, Some(U16), 65_537, None, "leave out --dtype"),
+        (Megatron, Some(U16), 65_537, None, "omit --dtype"),
         (Megatron, None, u32::MAX, None, "--format npy"),
-        (Datatrove, Some(U16), 65_537, None, "leave out --dtype"),
+        (Datatrove, Some(U16), 65_537, None, "omit --dtype"),
         (Datatrove, Some(I32), 300, None, "u16, u32"),
         (Mds, Some(I32), 300, None, "u16, u32"),
-        (Jsonl, Some(U16), 300, None, "leave out --dtype"),
+        (Jsonl, Some(U16), 300, None, "omit --dtype"),
         (Arrow, Some(U16), 300, None, "give one of u32"),
+        (ArrowStream, Some(U32), 300, None, "give one of i32"),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let options = OutputOptions { dtype, vocab_size, append_eos, ..options(directory.path(), format) };
         let error = Output::create(&options).unwrap_err();
-        assert_eq!((error.kind(), error.exit_code()), (OutputErrorKind::Usage, 2), "{options:?}: {error}");
+        assert_eq!(error.kind(), OutputErrorKind::Usage, "{options:?}: {error}");
         assert!(error.to_string().contains(said), "{options:?}: {error}");
         assert!(error.to_string().contains("\nhint: "), "{options:?}: {error}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{options:?}");
@@ -387,7 +427,7 @@ fn an_id_that_does_not_fit_is_an_error_and_never_wraps() {
         let mut output = Output::create(&options).unwrap();
         output.append(&[1, 2], &[2]).unwrap();
         let error = output.append(&[3, 4, id, 5], &[0, 2, 2, 3, 4]).unwrap_err();
-        assert_eq!((error.kind(), error.exit_code()), (OutputErrorKind::Id, 1));
+        assert_eq!(error.kind(), OutputErrorKind::Id);
         assert_eq!(error.document(), Some(4), "{error}");
         assert!(error.to_string().contains(&id.to_string()), "{error}");
         assert_eq!((output.documents(), output.tokens()), (1, 3), "nothing of that run is written");
@@ -407,7 +447,7 @@ fn names_parse_and_print() {
     let error = Format::from_str("orc").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no such output format: \"orc\"\nhint: give one of npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, parquet"
+        "no such output format: \"orc\"\nhint: give one of npy, nanogpt, megatron, datatrove, mds, jsonl, webdataset, arrow, arrow-stream, parquet"
     );
 }
 
@@ -436,11 +476,11 @@ fn the_manifest_says_everything_and_is_the_same_twice() {
         offset: line * 100,
         reason: "not a string".into(),
     };
-    let body = ManifestBody {
-        reading: ReadOptions { field: "text".into(), on_error: OnError::Skip, ..ReadOptions::default() },
+    let body = Manifest {
+        options: EncodeJob { on_error: OnError::Skip, ..EncodeJob::default() },
         documents: Documents { read: 3, written: 1, skipped: 2, ..Documents::default() },
         text_bytes: 12,
-        ..ManifestBody::default()
+        ..Manifest::default()
     };
     let texts = [(); 2].map(|()| {
         let directory = tempfile::tempdir().unwrap();
@@ -453,7 +493,7 @@ fn the_manifest_says_everything_and_is_the_same_twice() {
     });
     assert_eq!(texts[0], texts[1]);
     let manifest: Manifest = serde_json::from_str(&texts[0]).unwrap();
-    assert_eq!((manifest.schema, &*manifest.windrow), (2, env!("CARGO_PKG_VERSION")));
+    assert_eq!((manifest.schema, &*manifest.windrow), (3, env!("CARGO_PKG_VERSION")));
     assert_eq!((manifest.skipped, manifest.text_bytes), (vec![skipped(3), skipped(9)], 12));
     let value: serde_json::Value = serde_json::from_str(&texts[0]).unwrap();
     assert_eq!(value["options"]["on_error"], "skip");
@@ -473,7 +513,7 @@ fn a_wrong_account_is_never_published() {
         let directory = tempfile::tempdir().unwrap();
         let mut output = Output::create(&options(directory.path(), Format::Npy)).unwrap();
         output.append(&[5], &[1]).unwrap();
-        let error = output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap_err();
+        let error = output.publish(Manifest { documents, ..Manifest::default() }).unwrap_err();
         assert_eq!(error.kind(), OutputErrorKind::Accounting);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
@@ -484,7 +524,7 @@ fn skipped_documents_that_are_not_listed_are_a_wrong_account() {
     let directory = tempfile::tempdir().unwrap();
     let output = Output::create(&options(directory.path(), Format::Npy)).unwrap();
     let documents = Documents { read: 1, skipped: 1, ..Documents::default() };
-    let error = output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap_err();
+    let error = output.publish(Manifest { documents, ..Manifest::default() }).unwrap_err();
     assert_eq!(error.kind(), OutputErrorKind::Accounting);
 }
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use windrow_tokenizers::manifest::{Documents, ManifestBody, ReadOptions, TokenizerIdentity};
-use windrow_tokenizers::output::{Format, Kept, Output, OutputOptions};
+use windrow_tokenizers::manifest::{Documents, EncodeJob, Manifest, TokenizerIdentity};
+use windrow_tokenizers::output::{Document, Format, Kept, Output, OutputOptions};
 
 fn is_missing(library: &str, import: &str) -> bool {
     let found = Command::new("python3").args(["-c", import]).output().is_ok_and(|run| run.status.success());
@@ -25,13 +25,15 @@ fn write(directory: &Path, format: Format, vocab_size: u32) {
         OutputOptions { format, mask, append_eos: Some(1), ..OutputOptions::new(directory.join("out"), vocab_size) };
     let mut output = Output::create(&options).unwrap();
     let (ids, ends) = ([10, 20, 30, vocab_size - 1], [3, 3, 4]);
-    match mask {
-        true => output.append_masked(&ids, &ends, &[0, 1, 1, 1]).unwrap(),
-        false => output.append(&ids, &ends).unwrap(),
+    let mut begin = 0;
+    for end in ends {
+        let mask: &[u8] = if mask { &[0, 1, 1, 1][begin..end] } else { &[] };
+        output.push(Document { ids: &ids[begin..end], mask, ..Document::default() }).unwrap();
+        begin = end;
     }
     let documents = Documents { read: 3, written: 3, ..Documents::default() };
     let tokenizer = TokenizerIdentity { name: "gpt2".into(), ..TokenizerIdentity::default() };
-    output.publish(ManifestBody { documents, tokenizer, ..ManifestBody::default() }).unwrap();
+    output.publish(Manifest { documents, tokenizer, ..Manifest::default() }).unwrap();
 }
 
 /// Runs `program` in `directory` and expects it to print `expected`.
@@ -97,7 +99,7 @@ print(same, np.fromfile('merged/000_all.ds.loss', dtype=bool).astype(int).tolist
 /// string, a list or a number.
 fn write_mds(directory: &Path, vocab_size: u32, shard_bytes: Option<u64>, first: u32) {
     let keep = vec!["url".to_owned(), "id".to_owned()];
-    let reading = ReadOptions { keep: keep.clone(), ..ReadOptions::default() };
+    let reading = EncodeJob { keep: keep.clone(), ..EncodeJob::default() };
     let prefix = directory.join("out");
     let format = Format::Mds;
     let options = OutputOptions { format, keep, shard_bytes, mask: true, ..OutputOptions::new(prefix, vocab_size) };
@@ -105,17 +107,16 @@ fn write_mds(directory: &Path, vocab_size: u32, shard_bytes: Option<u64>, first:
     for number in first..7 {
         let ids: Vec<u32> = (0..number * 130).map(|id| vocab_size - 1 - id % 290).collect();
         let mask: Vec<u8> = (0..ids.len()).map(|at| u8::from(at % 3 == 0)).collect();
-        output.append_masked(&ids, &[ids.len()], &mask).unwrap();
         let mut kept = Kept::default();
         for value in [["null", "\"a b\\n\"", "[1, 2]"][number as usize % 3], &number.to_string()] {
             kept.bytes.extend_from_slice(value.as_bytes());
             kept.end();
         }
-        output.keep(&kept).unwrap();
+        output.push(Document { ids: &ids, mask: &mask, kept: kept.values() }).unwrap();
     }
     let written = u64::from(7 - first);
     let documents = Documents { read: written, written, ..Documents::default() };
-    output.publish(ManifestBody { documents, reading, ..ManifestBody::default() }).unwrap();
+    output.publish(Manifest { documents, options: reading, ..Manifest::default() }).unwrap();
 }
 
 #[test]
@@ -149,4 +150,44 @@ print([open('out/' + name, 'rb').read() == open('again/' + name, 'rb').read() fo
         // Its writer refuses arrays without elements.
         check(written(None, 1).path(), &fill(again), "[True, True]");
     }
+}
+
+#[test]
+fn tarfile_and_numpy_read_webdataset() {
+    if numpy_is_missing() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (format, keep) = (Format::Webdataset, vec!["url".to_owned(), "a b".to_owned()]);
+    let shard_bytes = Some(900);
+    let options = OutputOptions {
+        format,
+        keep: keep.clone(),
+        mask: true,
+        shard_bytes,
+        append_eos: Some(9),
+        ..OutputOptions::new(directory.path().join("out"), 70_000)
+    };
+    let mut output = Output::create(&options).unwrap();
+    let kept = Kept { bytes: b"\"a.org\"[1]".to_vec(), ends: vec![7, 10] };
+    for number in 0..5_u32 {
+        let ids: Vec<u32> = (0..number * 40).collect();
+        let mask: Vec<u8> = ids.iter().map(|id| (id % 2) as u8).collect();
+        output.push(Document { ids: &ids, mask: &mask, kept: kept.values() }).unwrap();
+    }
+    let documents = Documents { read: 5, written: 5, ..Documents::default() };
+    let reading = EncodeJob { keep, ..EncodeJob::default() };
+    output.publish(Manifest { documents, options: reading, ..Manifest::default() }).unwrap();
+    let program = "import io, json, tarfile, numpy as np
+for shard in '0', '1':
+    with tarfile.open(f'out-0000{shard}.tar') as tar:
+        files = [(file.name.split('.', 1), file.mode, tar.extractfile(file).read()) for file in tar]
+    for (ids, _, a), (mask, mode, b), (kept, _, c) in zip(files[::3], files[1::3], files[2::3]):
+        a, b = np.load(io.BytesIO(a)), np.load(io.BytesIO(b))
+        assert [ids[1], mask[1], kept[1], mode] == ['ids.npy', 'mask.npy', 'kept.json', 0o644] and a[-1] == 9
+        assert json.loads(c) == {'url': 'a.org', 'a b': [1]}
+        print(shard, ids[0], a.dtype, len(a), b.sum(), end=';')";
+    let expected = "0 000000000 uint32 1 0;0 000000001 uint32 41 20;0 000000002 uint32 81 40;\
+                    0 000000003 uint32 121 60;1 000000004 uint32 161 80;";
+    check(directory.path(), program, expected);
 }

@@ -1,7 +1,7 @@
 //! Compares ids with the reference implementations: Hugging Face `tokenizers` 0.23 for `tokenizer.json` files, tiktoken for the
 //! embedded vocabularies. No document may differ.
 //!
-//! Texts and files are searched under `WINDROW_DATA`, or in `shared/data` beside the workspace. Without them the tests print that they
+//! Texts and files are searched under `WINDROW_DATA`, or in `shared/data` next to the workspace. Without them the tests print that they
 //! are skipped. By default a sample of the documents is compared. All documents take some minutes:
 //!
 //! ```text

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use tiktoken_rs::CoreBPE;
-use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
 
 const TEXTS: [&str; 6] = [
     "",
@@ -60,8 +60,8 @@ fn published_files_have_the_ids_of_tiktoken() {
         let shuffled = format!("{}\r\n", lines.join("\r\n"));
         for special_in_text in [false, true] {
             let options = LoadOptions { special_in_text, ..LoadOptions::default() };
-            let embedded = Tokenizer::load(name, &options).ok();
-            assert_eq!(embedded.is_none(), name == "p50k_base");
+            let embedded = Tokenizer::load(name, &options).expect("embedded");
+            assert_eq!((embedded.vocab_size(), embedded.name()), (size, name));
             for (early, file_name, content) in
                 [(false, format!("{name}.tiktoken"), &file), (true, "other.tiktoken".to_owned(), &shuffled)]
             {
@@ -77,9 +77,7 @@ fn published_files_have_the_ids_of_tiktoken() {
                         false => oracle.encode_ordinary(text),
                     };
                     assert_eq!(ids, expected, "{name}: {text:?}");
-                    if let Some(embedded) = &embedded {
-                        assert_eq!(ids, embedded.encode_batch_ids(&[text]).expect("encodes").values);
-                    }
+                    assert_eq!(ids, embedded.encode_batch_ids(&[text]).expect("encodes").values);
                     assert_eq!(tokenizer.decode(&ids, false).expect("decodes"), text);
                 }
                 assert_eq!(
@@ -89,6 +87,43 @@ fn published_files_have_the_ids_of_tiktoken() {
             }
         }
     }
+}
+
+#[test]
+fn vocabularies_without_a_file_of_their_own_have_the_ids_of_tiktoken() {
+    let marked = "<|start|>user<|message|>hi   there<|end|><|reserved_201087|><|return|>";
+    for (name, oracle, size, marks) in [
+        ("p50k_edit", tiktoken_rs::p50k_edit_singleton(), 50_284, "x<|fim_middle|>   <|fim_suffix|>"),
+        ("gpt-oss-20b", tiktoken_rs::o200k_harmony_singleton(), 201_088, marked),
+        ("o200k_harmony", tiktoken_rs::o200k_harmony_singleton(), 201_088, marked),
+    ] {
+        for engine in [EngineChoice::Automatic, EngineChoice::Tokenizers] {
+            for (special_in_text, early) in [(false, false), (true, false), (true, true)] {
+                let options = LoadOptions { special_in_text, engine, ..LoadOptions::default() };
+                let tokenizer =
+                    if early { Tokenizer::load_early(name, &options, 0) } else { Tokenizer::load(name, &options) };
+                let tokenizer = tokenizer.expect("embedded");
+                assert_eq!(tokenizer.vocab_size(), size);
+                for text in TEXTS.into_iter().filter(|text| !text.contains("endofprompt")).chain([marks]) {
+                    let expected = match special_in_text {
+                        true => oracle.encode_with_special_tokens(text),
+                        false => oracle.encode_ordinary(text),
+                    };
+                    assert_eq!(
+                        tokenizer.encode_batch_ids(&[text]).expect("encodes").values,
+                        expected,
+                        "{name}: {text:?}"
+                    );
+                    assert_eq!(tokenizer.decode(&expected, false).expect("decodes"), text);
+                }
+            }
+        }
+    }
+    let harmony = Tokenizer::load("o200k_harmony", &LoadOptions::default()).expect("embedded");
+    for name in ["<|endofprompt|>", "<|reserved_200018|>"] {
+        assert_eq!(harmony.token_to_id(name), Some(200_018));
+    }
+    assert_eq!(harmony.decode(&[200_018], false).expect("decodes"), "<|endofprompt|>");
 }
 
 #[test]
@@ -109,7 +144,7 @@ fn faults_name_line_and_remedy() {
         ("IQ== 7\nIg== 8\nIw== 7\n", "line 3: rank 7 is that of line 1, too"),
         (
             "IQ== 0\nIg== 1\n",
-            "not one of the published rank files: its pattern and special tokens are not known\nhint: known are the files of r50k_base (or gpt2), p50k_base, cl100k_base",
+            "not one of the published rank files: its pattern and special tokens are not known\nhint: known are the files of r50k_base (or gpt2), p50k_base, p50k_edit, cl100k_base",
         ),
     ] {
         let error = load("x.tiktoken", content, &LoadOptions::default(), false).err().expect("refused");

@@ -66,7 +66,7 @@ fn embedded_vocabularies() {
         assert_eq!(again.eos(), None, "a file does not say what ends a text");
     }
     assert_eq!(embedded("gpt2").name(), "r50k_base");
-    assert!(Tokenizer::embedded_json("p50k_base").is_none());
+    assert!(Tokenizer::embedded_json("p90k_base").is_none());
 }
 
 /// Otherwise the engine would have no program for them.
@@ -79,7 +79,7 @@ fn embedded_patterns_are_those_of_the_engine() {
     }
 }
 
-/// So it does not matter whether the white space at the end of a text is cut behind its last line end.
+/// So it does not matter whether the white space at the end of a text is cut after its last line end.
 #[test]
 fn cl100k_tokens_end_with_their_last_line_end() {
     let json: Value = serde_json::from_str(&Tokenizer::embedded_json("cl100k_base").expect("embedded")).expect("JSON");

@@ -165,7 +165,7 @@ fn affixes() {
 }
 
 #[test]
-fn tokens_outside_of_the_byte_alphabet() {
+fn tokens_outside_the_byte_alphabet() {
     let mut file = byte_level(&["日x"], &[]);
     assert_eq!(engine_of(&file, &["日x", "a日xb"]), CANDIDATE);
     file["model"]["ignore_merges"] = json!(true);
@@ -241,7 +241,7 @@ fn added_tokens_with_one_id() {
     is_released(&file, &["<x>", "<y><z>a"]);
 }
 
-/// A text that the release candidate would take for one piece is cut before words, if no token has their beginning behind another character.
+/// A text that the release candidate would take for one piece is cut before words, if no token has their beginning after another character.
 #[test]
 fn long_texts_without_a_pre_tokenizer() {
     let mut random = Random(0x0077_0077);

@@ -168,8 +168,8 @@ fn order_of_marks() {
 /// Whether the release candidate moves this character in front of a mark of the highest class, or a mark of the lowest class in front
 /// of this character.
 fn reorders(character: char) -> bool {
-    ["a\u{345}", "a"].into_iter().zip(["", "\u{334}"]).any(|(before, behind)| {
-        let text = format!("{before}{character}{behind}");
+    ["a\u{345}", "a"].into_iter().zip(["", "\u{334}"]).any(|(before, after)| {
+        let text = format!("{before}{character}{after}");
         NFD.normalize(&text, 0).expect("normalizes") != text
     })
 }
@@ -190,7 +190,7 @@ fn other_normalizers() {
     normalizer(json!({"type": "Strip", "strip_left": true, "strip_right": true}));
 }
 
-/// A SentencePiece table inside of the file, and grapheme clusters.
+/// A SentencePiece table inside the file, and grapheme clusters.
 #[test]
 fn precompiled_normalizer() {
     let data = std::env::var("WINDROW_DATA")

@@ -289,7 +289,7 @@ fn no_operation_waits_for_more_than_the_running_batch() {
     assert!(first.poll() && others.iter_mut().all(Polled::poll));
 }
 
-/// Random drops, panics, threads, tasks, chunks, bounds, runners. (A million of them: `stress --batch` of windrow-bench.)
+/// Random drops, panics, threads, tasks, chunks, bounds, runners. (A million of them: the example `stress` of windrow-testkit.)
 #[test]
 fn stress_with_dropped_futures_and_panics() {
     let tally = chaos::Tally::new();

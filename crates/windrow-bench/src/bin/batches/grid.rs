@@ -191,7 +191,7 @@ mod tests {
 
     fn cell(callers: usize) -> Shape {
         let cost = Cost { fixed: LARGE, each: Duration::ZERO, sleeps: false };
-        Shape::new(Kind::Threads, callers, cost, 1.0)
+        Shape::new(Kind::Threads, callers, cost)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Many callers of one structure: `cargo run --release -p windrow-bench --bin batches -- --help`
 //!
 //! A batch costs F once and m for each operation. The grid compares windrow's default with windrow's other choices, with mutexes and with
-//! hand-written actors. The verdicts compare what windrow claims to gain with what it gains.
+//! hand-written actors.
 #![forbid(unsafe_code)]
 
 mod arms;
@@ -11,16 +11,14 @@ mod services;
 mod tasks;
 mod threads;
 mod turn;
-mod verdicts;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tokio::runtime::Runtime;
 use windrow_bench::neighbour::Neighbour;
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 
 use arms::{Arm, Kind};
 use resource::Cost;
@@ -32,65 +30,48 @@ use turn::Shape;
 #[derive(Parser)]
 struct Options {
     /// The parts to measure.
-    #[arg(long, value_delimiter = ',', default_value = "grid,verdicts")]
+    #[arg(long, value_delimiter = ',', default_value = "grid")]
     only: Vec<Part>,
     /// F, in microseconds; 0.1, 2, 20, 100 and 2000, and 100, 1000 and 5000 for a service, if not given.
     #[arg(long, value_delimiter = ',')]
     fixed: Vec<f64>,
-    /// m, in microseconds; 0 in the grid, 0, 1 and 10 for the verdicts, and 0.5 for a service, if not given.
+    /// m, in microseconds; 0 in the grid, and 0.5 for a service, if not given.
     #[arg(long, value_delimiter = ',')]
     each: Vec<f64>,
-    /// Callers; 1, 2, 8, 64 and 256 in the grid, all but the last for the verdicts, 1, 8 and 64 that arrive at random, 64 with neighbours, if
+    /// Callers; 1, 2, 8, 64 and 256 in the grid, 1, 8 and 64 that arrive at random, 64 with neighbours, if
     /// not given.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     callers: Vec<u16>,
     /// What the callers are.
     #[arg(long, value_delimiter = ',', default_value = "threads,tasks")]
     kinds: Vec<Kind>,
-    /// Except for the verdicts, only the default, its control, and arms whose names begin like this.
+    /// Only the default, its control, and arms whose names begin like this.
     #[arg(long, value_delimiter = ',')]
     arms: Vec<String>,
-    /// How a batch spends F. On a CPU it spins on the clock; for a device or a disk its thread sleeps.
-    #[arg(long, default_value = "by-length")]
-    fixed_as: FixedAs,
     /// Arrivals, in percent of the capacity of an actor.
     #[arg(long, value_delimiter = ',', default_value = "20,80,95", value_parser = clap::value_parser!(u16).range(1..100))]
     loads: Vec<u16>,
     /// Busy processes.
     #[arg(long, value_delimiter = ',', default_value = "0,1,4")]
     neighbours: Vec<u16>,
-    /// Turns of each arm; for the verdicts and a service two fifths as many.
+    /// Turns of each arm; for a service two fifths as many.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
     /// Print all arms of each cell, not only the default and the best.
     #[arg(long)]
     all: bool,
-    /// Two turns of half the time, for a quick look.
-    #[arg(long)]
-    quick: bool,
-    /// Write a record of each part below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// The default by the best of all others.
     Grid,
-    /// The claimed gain by the measured one.
-    Verdicts,
     /// Latency of arrivals at random.
     Open,
     /// A closed loop beside busy processes.
     Neighbours,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum FixedAs {
-    /// Sleeps for 1 ms and more, spins for less.
-    ByLength,
-    Spin,
-    Sleep,
 }
 
 /// The reason for which a call cannot fail.
@@ -98,8 +79,6 @@ const SOUND: &str = "it is open, and nothing in it panics";
 const CALLERS: [u16; 5] = [1, 2, 8, 64, 256];
 /// F, in microseconds.
 const FIXED: [f64; 5] = [0.1, 2.0, 20.0, 100.0, 2_000.0];
-/// m of the verdicts, in microseconds.
-const EACH: [f64; 3] = [0.0, 1.0, 10.0];
 /// The workers of the executor.
 const WORKERS: usize = 2;
 /// From here on F is waiting, not computing.
@@ -136,7 +115,6 @@ impl Options {
         };
         let (callers, each, fixed): (&[u16], &[f64], &[f64]) = match part {
             Part::Grid => (&CALLERS, &[0.0], &FIXED),
-            Part::Verdicts => (&CALLERS[..4], &EACH, &FIXED),
             Part::Open => (&services::CALLERS, &[services::EACH], &services::FIXED),
             Part::Neighbours => (&services::CLOSED_CALLERS, &[services::EACH], &services::FIXED),
         };
@@ -144,21 +122,15 @@ impl Options {
         let all_fixed = if self.fixed.is_empty() { fixed } else { &self.fixed };
         let callers = if self.callers.is_empty() { callers } else { &self.callers };
         let each = if self.each.is_empty() { each } else { &self.each };
-        // Shorter turns would end before the verdicts.
-        let scale = if self.quick && part != Part::Verdicts { 0.5 } else { 1.0 };
         let mut cells = Vec::new();
         for fixed in all_fixed {
             for each in each {
                 let fixed = time(fixed)?;
-                let sleeps = match self.fixed_as {
-                    // A service waits for its disk or its device.
-                    FixedAs::ByLength => is_service || fixed >= WAITING,
-                    FixedAs::Spin => false,
-                    FixedAs::Sleep => true,
-                };
+                // A service waits for its disk or its device.
+                let sleeps = is_service || fixed >= WAITING;
                 let cost = Cost { fixed, each: time(each)?, sleeps };
                 for &kind in &self.kinds {
-                    cells.extend(callers.iter().map(|&callers| Shape::new(kind, callers.into(), cost, scale)));
+                    cells.extend(callers.iter().map(|&callers| Shape::new(kind, callers.into(), cost)));
                 }
             }
         }
@@ -168,9 +140,8 @@ impl Options {
     fn repetitions(&self, part: Part) -> usize {
         let repetitions = usize::from(self.repetitions);
         match part {
-            _ if self.quick => 2,
             Part::Grid => repetitions,
-            Part::Verdicts | Part::Open | Part::Neighbours => (2 * repetitions).div_ceil(5),
+            Part::Open | Part::Neighbours => (2 * repetitions).div_ceil(5),
         }
     }
 
@@ -182,7 +153,7 @@ impl Options {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
     for &part in &options.only {
@@ -192,9 +163,6 @@ fn run(options: &Options) -> Result<(), String> {
         let cells = options.cells(part)?;
         let (name, columns, (lines, bars)) = match part {
             Part::Grid => ("batches", grid::COLUMNS.to_owned(), grid_of(options, &cells, repetitions, &runtime)?),
-            Part::Verdicts => {
-                ("batches-verdicts", verdicts::COLUMNS.to_owned(), verdicts_of(&cells, repetitions, &runtime)?)
-            }
             Part::Open => {
                 let outcome = services::open(&cells, options, repetitions, &runtime)?;
                 ("batches-open", services::columns("load_percent"), outcome)
@@ -206,25 +174,12 @@ fn run(options: &Options) -> Result<(), String> {
         };
         bars.iter().for_each(|note| println!("  {note}"));
         println!("  {:.0} s", start.elapsed().as_secs_f64());
-        if options.record {
-            let notes = [record::versions(), vec![how(options)], bars].concat();
-            let command = record::command("batches");
-            let written = record::write_lines(Path::new("bench/record"), name, &command, &notes, &columns, &lines);
-            println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-        }
+        let from = in_micros(WAITING);
+        let how = format!("F is spun on the clock, from {from} on and by a service slept; m is spun");
+        let notes = [record::versions(), vec![how], bars].concat();
+        options.record.write(name, &notes, &columns, &lines)?;
     }
     Ok(())
-}
-
-/// How F is spent.
-fn how(options: &Options) -> String {
-    match options.fixed_as {
-        FixedAs::ByLength => {
-            format!("F is spun on the clock, from {} on and by a service slept; m is spun", in_micros(WAITING))
-        }
-        FixedAs::Spin => "F and m are spun on the clock".to_owned(),
-        FixedAs::Sleep => "F is slept; m is spun".to_owned(),
-    }
 }
 
 type Outcome = (Vec<String>, Vec<String>);
@@ -240,15 +195,4 @@ fn grid_of(options: &Options, cells: &[Shape], repetitions: usize, runtime: &Run
         judged.extend(cell);
     }
     Ok((lines, grid::summary(&judged)))
-}
-
-fn verdicts_of(cells: &[Shape], repetitions: usize, runtime: &Runtime) -> Result<Outcome, String> {
-    let mut claims = Vec::new();
-    for shape in cells {
-        let rows = turn::cell(&verdicts::ARMS, shape, repetitions, runtime)?;
-        let claim = verdicts::compare(shape, &rows).expect("all its arms ran");
-        claim.print();
-        claims.push(claim);
-    }
-    Ok((claims.iter().map(verdicts::Claim::line).collect(), verdicts::summary(&claims)))
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use windrow::batch::{Batch, BatchOps};
+use windrow_bench::work::spin;
 
 /// What a batch costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,16 +32,6 @@ impl Cost {
     /// The most operations a second: all callers in every batch, and nothing between two batches.
     pub(crate) fn most_per_second(&self, callers: usize) -> f64 {
         callers as f64 / (self.fixed + self.each * callers as u32).as_secs_f64()
-    }
-}
-
-fn spin(time: Duration) {
-    if time.is_zero() {
-        return;
-    }
-    let start = Instant::now();
-    while start.elapsed() < time {
-        std::hint::spin_loop();
     }
 }
 
@@ -119,24 +110,20 @@ impl Resource {
         Resource { cost, phases, phase: 0, ops: 0, batches: 0, sum: 0, largest: 0, begun: None }
     }
 
-    /// Runs a batch of `ops`; [`one`](Resource::one) then answers each operation.
-    pub(crate) fn begin(&mut self, ops: usize) {
+    /// Runs a batch of `ops`; [`one`](Resource::one) then answers each operation. With `to_the_end` the last batches of a turn, one or more a
+    /// caller, cost as much as those before: statistics would follow them.
+    pub(crate) fn begin(&mut self, ops: usize, to_the_end: bool) {
         // Relaxed: pairs with nothing; the phase may be seen late.
         let phase = self.phases.phase.load(Ordering::Relaxed);
         if phase != self.phase {
             self.enter(phase);
         }
-        if phase != OVER {
+        if to_the_end || phase != OVER {
             self.cost.pay(ops);
+        }
+        if phase != OVER {
             self.batches += 1;
             self.largest = self.largest.max(ops);
-        }
-    }
-
-    /// The last batches of a turn, one or more a caller, cost as much as those before: statistics would follow them.
-    fn pay_at_the_end(&self, ops: usize) {
-        if self.phase == OVER {
-            self.cost.pay(ops);
         }
     }
 
@@ -172,14 +159,12 @@ impl BatchOps for Resource {
     type Reply = Answer;
 
     fn run(&mut self, batch: &mut Batch<'_, u64, Answer>) {
-        self.begin(batch.len());
-        self.pay_at_the_end(batch.len());
+        self.begin(batch.len(), true);
         batch.iter_mut().for_each(|entry| entry.answer(|op| self.one(op)));
     }
 
     fn run_one(&mut self, op: u64) -> Answer {
-        self.begin(1);
-        self.pay_at_the_end(1);
+        self.begin(1, true);
         self.one(op)
     }
 }
@@ -265,7 +250,7 @@ mod tests {
         let mut resource = Resource::new(COST, phases.clone());
         let mut calls = vec![Calls::new(COST), Calls::new(COST)];
         let batch = |ops: usize, resource: &mut Resource, calls: &mut [Calls]| {
-            resource.begin(ops);
+            resource.begin(ops, false);
             for calls in &mut calls[..ops] {
                 let (op, start) = calls.next();
                 calls.took(start, resource.one(op));

@@ -64,7 +64,7 @@ impl Store for Outbox {
 const MOST: usize = 1024;
 
 fn act(resource: &mut Resource, batch: &mut Vec<Message>) {
-    resource.begin(batch.len());
+    resource.begin(batch.len(), false);
     for (op, to) in batch.drain(..) {
         // The receiver exists: its task waits.
         let _ = to.send(resource.one(op));
@@ -90,7 +90,7 @@ impl Processor for Blocking {
         let (resource, ops) = (self.0.clone(), ops.collect::<Vec<_>>());
         let run = move || {
             let mut resource = resource.lock().expect(SOUND);
-            resource.begin(ops.len());
+            resource.begin(ops.len(), false);
             ops.into_iter().map(|op| resource.one(op)).collect()
         };
         Ok(tokio::task::spawn_blocking(run).await.expect(SOUND))

@@ -65,7 +65,7 @@ fn act(mut resource: Resource, from: &Receiver<Message>) {
     while let Ok(first) = from.recv() {
         batch.push(first);
         batch.extend(from.try_iter());
-        resource.begin(batch.len());
+        resource.begin(batch.len(), false);
         for (op, to) in batch.drain(..) {
             // The receiver exists: its caller waits.
             let _ = to.send(resource.one(op));

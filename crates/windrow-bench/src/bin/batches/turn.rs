@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use windrow::batch::Stats;
 use windrow_bench::measure::in_turn;
-use windrow_bench::random::Random;
 use windrow_bench::stats::{median, quantile};
+use windrow_bench::work::Random;
 
 use crate::arms::{Arm, Kind};
 use crate::resource::{Cost, Phases, Resource, verify};
@@ -31,10 +31,9 @@ const WARM: (Duration, u32) = (Duration::from_millis(10), 15);
 const MEASURED: (Duration, u32) = (Duration::from_millis(24), 64);
 
 impl Shape {
-    /// `scale` shortens turns of short batches.
-    pub(crate) fn new(kind: Kind, callers: usize, cost: Cost, scale: f64) -> Self {
+    pub(crate) fn new(kind: Kind, callers: usize, cost: Cost) -> Self {
         let batch = cost.fixed + cost.each * callers as u32;
-        let time = |(least, batches): (Duration, u32)| least.mul_f64(scale).max(batch * batches);
+        let time = |(least, batches): (Duration, u32)| least.max(batch * batches);
         Shape { kind, callers, cost, warm: time(WARM), measured: time(MEASURED), open: None }
     }
 }

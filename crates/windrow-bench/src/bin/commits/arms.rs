@@ -261,25 +261,11 @@ impl Drop for Idle {
 /// Ways without a separate thread start one that sleeps, at the point where the other ways start theirs. On a virtual machine, a caller
 /// that is alone learns later that the disk is done (92 us instead of 73) if a thread was started just before.
 pub(crate) fn section(way: Way, folder: &Path, journal: Journal, callers: usize, time: Duration) -> Outcome {
-    let mut idle = None;
-    let start = |connection| {
-        idle = (!way.has_thread()).then(Idle::start);
-        way.start(connection)
-    };
-    section_of(start, folder, journal, callers, time)
-}
-
-/// Like [`section`], with the way as a function.
-pub(crate) fn section_of(
-    start: impl FnOnce(Connection) -> Box<dyn Store>,
-    folder: &Path,
-    journal: Journal,
-    callers: usize,
-    time: Duration,
-) -> Outcome {
     let folder = tempfile::tempdir_in(folder).expect("a folder");
     let path = folder.path().join("db");
-    let store = start(create(&path, journal));
+    let connection = create(&path, journal);
+    let _idle = (!way.has_thread()).then(Idle::start);
+    let store = way.start(connection);
     let (seconds, waits) = together(&*store, callers, time);
     let stats = store.stats();
     drop(store);

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod arms;
-mod law;
 mod tasks;
 
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use std::time::Duration;
 use arms::{Journal, Kind, Outcome, Way};
 use clap::Parser;
 use windrow_bench::measure::in_turn;
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::stats::{median, quantile};
 
 /// Many callers that insert rows into SQLite one by one, each waiting until its row is committed: one transaction an insert, hand-written
@@ -28,24 +27,14 @@ struct Options {
     /// Number of turns of each way.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Only these ways, by the beginning of a name; a bar is judged if the ways it compares are run.
-    #[arg(long, value_delimiter = ',')]
-    ways: Vec<String>,
     /// Only these journals.
     #[arg(long, value_delimiter = ',', default_value = "WAL,WAL-NORMAL,DELETE")]
     journals: Vec<Journal>,
     /// What the callers are.
     #[arg(long, value_delimiter = ',', default_value = "threads,tasks")]
     kinds: Vec<Kind>,
-    /// Instead of comparing, fit the cost of a batch on batches of 1, 4 and 16, and predict the other sizes.
-    #[arg(long)]
-    law: bool,
-    /// Turns of a fifth of the time, for a quick check.
-    #[arg(long)]
-    quick: bool,
-    /// Write a record below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 /// The workers of the tasks' executor.
@@ -56,7 +45,6 @@ const TURN: Duration = Duration::from_millis(1000);
 /// turns, and [`MORE`] times as many, even that out.
 const SHORT: Duration = Duration::from_millis(50);
 const MORE: usize = 10;
-const LAW: Duration = Duration::from_millis(400);
 
 fn main() -> ExitCode {
     windrow_bench::exit_code(run(&Options::parse()))
@@ -76,30 +64,20 @@ fn file_system(folder: &Path) -> String {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     std::fs::create_dir_all(&options.folder).map_err(|error| format!("{}: {error}", options.folder.display()))?;
     let system = file_system(&options.folder);
     let sqlite = format!("SQLite {}, file system {system}", rusqlite::version());
     println!("{}, {sqlite}, {} repetitions", record::machine(), options.repetitions);
-    let scale = |time: Duration| if options.quick { time / 5 } else { time };
     let repetitions = usize::from(options.repetitions);
-    let (columns, name, (lines, bars)) = if options.law {
-        (law::COLUMNS, "commits-law", law::run(&options.folder, repetitions, scale(LAW)))
-    } else {
-        (COLUMNS, "commits", compare(options, repetitions, scale(TURN), scale(SHORT)))
-    };
+    let (lines, bars) = compare(options, repetitions);
     let mut notes = vec![sqlite];
     if system == "tmpfs" || system == "ramfs" {
         notes.push("the databases were in memory: a commit costs nothing there, and nothing follows".to_owned());
     }
     notes.extend(bars);
     notes.iter().skip(1).for_each(|note| println!("  {note}"));
-    if options.record {
-        let command = record::command("commits");
-        let written = record::write_lines(Path::new("bench/record"), name, &command, &notes, columns, &lines);
-        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-    }
-    Ok(())
+    options.record.write("commits", &notes, COLUMNS, &lines)
 }
 
 const COLUMNS: &str =
@@ -146,25 +124,24 @@ fn measure(ways: &[Way], turns: usize, mut section: impl FnMut(Way) -> Outcome) 
     rows
 }
 
-fn compare(options: &Options, repetitions: usize, turn: Duration, short: Duration) -> (Vec<String>, Vec<String>) {
+fn compare(options: &Options, repetitions: usize) -> (Vec<String>, Vec<String>) {
     let (mut lines, mut bars) = (Vec::new(), Vec::new());
-    let is_asked = |way: &Way| options.ways.is_empty() || options.ways.iter().any(|it| way.name().starts_with(it));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().expect("a runtime");
     let (folder, many) = (&options.folder, usize::from(options.callers));
     for &journal in &options.journals {
         for &kind in &options.kinds {
-            let ways: Vec<Way> = Way::all(kind).iter().copied().filter(is_asked).collect();
+            let ways = Way::all(kind);
             let (label, mut groups) = match kind {
                 Kind::Threads => {
-                    let all = measure(&ways, repetitions, |way| arms::section(way, folder, journal, many, turn));
+                    let all = measure(ways, repetitions, |way| arms::section(way, folder, journal, many, TURN));
                     let alone: Vec<Way> = ways.iter().copied().filter(|way| *way != Way::Window).collect();
                     let alone =
-                        measure(&alone, repetitions * MORE, |way| arms::section(way, folder, journal, 1, short));
+                        measure(&alone, repetitions * MORE, |way| arms::section(way, folder, journal, 1, SHORT));
                     (journal.name().to_owned(), vec![(many, all), (1, alone)])
                 }
                 Kind::Tasks => {
-                    let section = |way| tasks::section(way, folder, journal, many, turn, &runtime);
-                    (format!("{}, tasks", journal.name()), vec![(many, measure(&ways, repetitions, section))])
+                    let section = |way| tasks::section(way, folder, journal, many, TURN, &runtime);
+                    (format!("{}, tasks", journal.name()), vec![(many, measure(ways, repetitions, section))])
                 }
             };
             for (callers, rows) in &groups {

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::Duration;
 
-use windrow_bench::{Arm, compare};
+use windrow_bench::measure::compare;
 use windrow_testkit::contract::{Loaded, Loop, Pair, full, round};
 
 use crate::median;
@@ -55,8 +55,9 @@ fn looked_up((serial, windrow): Pair) -> f64 {
             out
         }
     };
-    let rows = compare(&mut [Arm::new("serial", row(serial)), Arm::new("windrow", row(windrow))], 301);
-    (rows[1].median().as_nanos() as f64 - rows[0].median().as_nanos() as f64) / 1e3
+    let (mut serial, mut windrow) = (row(serial), row(windrow));
+    let times = compare(&mut [("serial", &mut serial), ("windrow", &mut windrow)], 301);
+    (median(&times[1]) - median(&times[0])) / 1e3
 }
 
 /// The median of what windrow's call takes longer than the serial one.

@@ -3,12 +3,11 @@
 //! The second part measures five complaints about learning by call site.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::stats::median;
 use windrow_testkit::contract::{Cell, full, is_first_call};
 
@@ -27,9 +26,8 @@ struct Options {
     /// Milliseconds of each cell; calls after a pause take five times as long.
     #[arg(long, default_value_t = 500)]
     millis: u64,
-    /// Write records below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -48,10 +46,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
-    if options.record && !options.name.is_empty() {
-        return Err("a record holds all cells\n  hint: --record without --name".to_owned());
-    }
+    options.record.allowed_whole(options.name.is_empty(), "--name")?;
     println!("{}, {} threads", record::machine(), windrow::current_num_threads());
     for part in &options.only {
         let (name, columns, (notes, lines)) = match part {
@@ -61,11 +56,7 @@ fn run(options: &Options) -> Result<(), String> {
             Part::Complaints => ("contract-complaints", "complaint,measure,value", complaints::measure()),
         };
         notes.iter().for_each(|note| println!("  {note}"));
-        if options.record {
-            let (root, command) = (Path::new("bench/record"), record::command("contract"));
-            let written = record::write_lines(root, name, &command, &notes, columns, &lines);
-            println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-        }
+        options.record.write(name, &notes, columns, &lines)?;
     }
     Ok(())
 }

@@ -1,11 +1,10 @@
 //! Products fused with collectives, on two ranks with a link between them: `cargo run --release -p windrow-bench --bin fused -- --help`
 #![forbid(unsafe_code)]
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::stats::{median, quantile};
 use windrow_collective::Operation;
 
@@ -29,12 +28,8 @@ struct Options {
     /// Cells where not to tile is best or nearly so, and wide products.
     #[arg(long)]
     border: bool,
-    /// Six cells, three repetitions.
-    #[arg(long)]
-    quick: bool,
-    /// Write a record below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 fn operation(name: &str) -> Result<Operation, String> {
@@ -89,19 +84,14 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     let usual = SHAPES.iter().flat_map(|&shape| RATES.map(|times| (shape, Speed::Times(times))));
-    let of: Vec<(Shape, Speed)> = match (options.quick, options.border) {
-        (true, false) => usual.take(6).collect(),
-        (false, false) => usual.collect(),
-        (true, true) => BORDER[..6].to_vec(),
-        (false, true) => BORDER.to_vec(),
+    let of: Vec<(Shape, Speed)> = if options.border { BORDER.to_vec() } else { usual.collect() };
+    let repetitions = usize::from(options.repetitions);
+    let cell = |&(shape, speed): &(Shape, Speed)| {
+        Ok(Cell { shape, speed, computation: ranks::computation(options.operation, shape)? })
     };
-    let repetitions = if options.quick { 3 } else { options.repetitions.into() };
-    let shapes: Vec<Shape> = of.iter().map(|cell| cell.0).collect();
-    let computations = ranks::computations(options.operation, &shapes).map_err(|error| error.to_string())?;
-    let cells: Vec<Cell> =
-        of.iter().zip(computations).map(|(&(shape, speed), computation)| Cell { shape, speed, computation }).collect();
+    let cells: Vec<Cell> = of.iter().map(cell).collect::<Result<_, String>>()?;
     println!(
         "{} on {} ranks, {}, {repetitions} repetitions of {} cells",
         options.operation,
@@ -109,7 +99,7 @@ fn run(options: &Options) -> Result<(), String> {
         record::machine(),
         cells.len()
     );
-    let measured = ranks::measure(options.operation, &cells, repetitions).map_err(|error| error.to_string())?;
+    let measured = ranks::measure(options.operation, &cells, repetitions)?;
     let found: Vec<Found> = cells.iter().zip(&measured).map(|(cell, measured)| Found::new(cell, measured)).collect();
     println!(
         "  computation and communication in one piece, auto by the best other cut (control), bound by auto: with contention, plain"
@@ -117,9 +107,7 @@ fn run(options: &Options) -> Result<(), String> {
     found.iter().for_each(|found| println!("  {}", found.line()));
     let notes = bars(&found);
     notes.iter().for_each(|note| println!("  {note}"));
-    if options.record {
-        write(options, &found, &measured, &notes)?;
-    }
+    write(options, &found, &measured, &notes)?;
     match found.iter().find_map(|found| found.impossible.as_ref()) {
         Some(impossible) => Err(format!("a time is below what is possible: {impossible}")),
         None => Ok(()),
@@ -314,8 +302,5 @@ fn write(options: &Options, found: &[Found], measured: &[Measured], notes: &[Str
         }
     }
     let name = format!("fused-{}{}", if options.border { "border-" } else { "" }, options.operation);
-    let written =
-        record::write_lines(Path::new("bench/record"), &name, &record::command("fused"), notes, columns, &lines);
-    println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-    Ok(())
+    options.record.write(&name, notes, columns, &lines)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use congee::Congee;
 use crossbeam_skiplist::SkipMap;
 use parking_lot::Mutex;
-use windrow_collections::{OrderedSet, SetOp, SkipList};
+use windrow_collections::{OrderedSet, SetOp};
 
 /// One way to do the operations.
 pub(crate) trait Arm {
@@ -21,14 +21,8 @@ pub(crate) trait Arm {
     /// Restores the structure of the first repetition.
     fn reset(&mut self);
 
-    /// Sees the operations before the time begins.
-    fn prepare(&mut self, _ops: &[SetOp<u64>]) {}
-
     /// Does the operations, which it may take out of `ops`, and returns the time that they took.
     fn run(&mut self, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]) -> Duration;
-
-    /// Stores the results, if `run` has not, outside of the time.
-    fn finish(&mut self, _results: &mut [bool]) {}
 
     /// Called with the results, outside of the time.
     fn done(&mut self, _ops: &[SetOp<u64>], _results: &[bool]) {}
@@ -253,35 +247,6 @@ pub(crate) fn set(keys: &[u64]) -> Vec<Box<dyn Arm>> {
         len: |set: &Mutex<OrderedSet<u64>>| set.lock().len(),
         new: Vec::new(),
     }));
-    arms
-}
-
-/// The skip list: one by one, by batches, all at once.
-pub(crate) fn list(keys: &[u64]) -> Vec<Box<dyn Arm>> {
-    let before: SkipList<u64> = keys.iter().cloned().collect();
-    let one_by_one = |list: &mut SkipList<u64>, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]| {
-        for (op, result) in ops.drain(..).zip(results) {
-            *result = match op {
-                SetOp::Contains(key) => list.contains(&key),
-                SetOp::Insert(key) => list.insert(key),
-                SetOp::Remove(key) => list.remove(&key),
-            };
-        }
-    };
-    let mut arms = vec![cloned("list", &before, SkipList::len, one_by_one)];
-    for (name, size) in [("list/127", 127), ("list/all", usize::MAX)] {
-        arms.push(cloned(
-            name,
-            &before,
-            SkipList::len,
-            move |list: &mut SkipList<u64>, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]| {
-                let size = size.min(ops.len());
-                for (ops, results) in ops.chunks(size).zip(results.chunks_mut(size)) {
-                    list.apply(ops, results);
-                }
-            },
-        ));
-    }
     arms
 }
 

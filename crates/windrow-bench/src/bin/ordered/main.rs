@@ -7,21 +7,19 @@
 #![forbid(unsafe_code)]
 
 mod arms;
-mod bound;
 mod implicit;
 mod maps;
 mod ranges;
 mod work;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use windrow_bench::random::Random;
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::stats::{median, quantile};
+use windrow_bench::work::Random;
 use windrow_collections::SetOp;
 
 use arms::Arm;
@@ -35,7 +33,7 @@ struct Options {
     /// Keys before the run, and timed operations.
     #[arg(long, value_delimiter = ',', default_value = "1M+100k")]
     sizes: Vec<Size>,
-    /// Arms beside the baseline, by the beginning of a name: implicit, loop, calls, shared, apart, set, list, skipmap, congee,
+    /// Arms beside the baseline, by the beginning of a name: implicit, loop, calls, shared, set, skipmap, congee,
     /// mutex.
     #[arg(long, value_delimiter = ',')]
     arms: Vec<String>,
@@ -44,24 +42,16 @@ struct Options {
     /// Maps under single operations instead: ten kinds of keys, four mixes, one to four threads.
     #[arg(long, conflicts_with_all = ["orders", "sizes", "arms"])]
     maps: bool,
-    /// Kinds of keys of the maps.
-    #[arg(long, value_delimiter = ',', requires = "maps")]
-    keys: Vec<String>,
-    /// Only what the machine allows: two threads that share nothing, and the time of a line between them.
-    #[arg(long)]
-    bound: bool,
-    /// Write a record below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 /// Pairs of arms whose ratio is reported, and its bar for 100,000 random inserts among 1,000,000 integers.
-const RATIOS: [(&str, &str, Option<f64>); 23] = [
+const RATIOS: [(&str, &str, Option<f64>); 20] = [
     ("shared set x2", "implicit set x1", Some(1.3)),
     ("shared set x2", "set/127", Some(1.3)),
     ("shared set x2", "mutex set/127 x2", Some(1.3)),
     ("implicit set x2", "implicit set x1", None),
-    ("apart set/127 x2", "apart set/127 x1", None),
     ("implicit set x2", "skipmap x2", Some(5.0)),
     ("implicit set x2", "mutex btree x2", Some(4.0)),
     ("implicit set x2", "congee x2", Some(2.2)),
@@ -72,14 +62,12 @@ const RATIOS: [(&str, &str, Option<f64>); 23] = [
     ("loop set", "btree", Some(3.0)),
     ("loop list", "skipmap x2", Some(2.5)),
     ("implicit list x2", "skipmap x2", Some(2.5)),
-    ("list/127", "skipmap x2", Some(2.5)),
     ("set/16", "set", Some(1.3)),
     ("set/127", "set", Some(1.3)),
     ("set/16", "btree", Some(2.5)),
     ("set/127", "btree", Some(2.5)),
     ("set/all", "btree sorted", Some(2.3)),
     ("implicit set x2", "mutex set/127 x2", None),
-    ("list/127", "list", None),
 ];
 
 /// The cell with the bars.
@@ -102,15 +90,11 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     println!("{}, {} repetitions", record::machine(), options.repetitions);
-    if options.bound {
-        bound::print(options.repetitions);
-        return Ok(());
-    }
     let mut notes = record::versions();
     let (name, columns, lines) = if options.maps {
-        let mut table = maps::Table::new(options.repetitions, &options.keys);
+        let mut table = maps::Table::new(options.repetitions);
         table.fill()?;
         for note in table.notes() {
             println!("{note}");
@@ -127,12 +111,7 @@ fn run(options: &Options) -> Result<(), String> {
         let is_large = options.sizes.iter().all(|size| size.before + size.ops > 1_100_000);
         (if is_large { "ordered-large" } else { "ordered" }, "cell,arm,repetition,nanoseconds", lines)
     };
-    if options.record {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record");
-        let written = record::write_lines(&root, name, &record::command("ordered"), &notes, columns, &lines);
-        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-    }
-    Ok(())
+    options.record.write(name, &notes, columns, &lines)
 }
 
 /// Measures a cell, prints it, and returns its lines of the record.
@@ -141,7 +120,7 @@ fn cell(options: &Options, order: Order, size: Size, notes: &mut Vec<String>) ->
     let mut random = Random::new(7);
     let keys = work::before(size, &mut random);
     let oracle: BTreeSet<u64> = keys.iter().copied().collect();
-    let makers = [arms::btree, implicit::all, ranges::all, arms::set, arms::list, arms::peers];
+    let makers = [arms::btree, implicit::all, ranges::all, arms::set, arms::peers];
     let mut arms: Vec<Box<dyn Arm>> = makers.iter().flat_map(|make| make(&keys)).collect();
     let wanted = |name: &str| options.arms.is_empty() || options.arms.iter().any(|arm| name.starts_with(arm.as_str()));
     let mut first = true;
@@ -169,9 +148,7 @@ fn cell(options: &Options, order: Order, size: Size, notes: &mut Vec<String>) ->
 fn once(arm: &mut dyn Arm, ops: &[SetOp<u64>], expected: &[bool], count: usize) -> Result<Duration, String> {
     arm.reset();
     let (mut mine, mut results) = (ops.to_vec(), vec![false; ops.len()]);
-    arm.prepare(ops);
     let time = arm.run(&mut mine, &mut results);
-    arm.finish(&mut results);
     arm.done(ops, &results);
     if arm.threads() == 1 && results != expected {
         return Err(format!("{} gives other results than BTreeSet", arm.name()));

@@ -1,6 +1,6 @@
 //! The work of sets: inserts in an order.
 
-use windrow_bench::random::Random;
+use windrow_bench::work::Random;
 use windrow_collections::SetOp;
 
 /// Keys are made of numbers below this, as in obatcher's table.

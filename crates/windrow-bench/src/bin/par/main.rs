@@ -1,19 +1,18 @@
 //! windrow's loops against serial ones: `cargo run --release -p windrow-bench --bin par -- --record`.
 //!
-//! `first-look` is a check of the grain, on uniform work of 1 ns to 10 us an item. `grid` holds each consumer to what a serial call may cost.
+//! `grid` holds each consumer to what a serial call may cost.
 //! `rival` meets commonware-parallel, which decides between serial and parallel loops by call site, too. `cells` has the full set of scenarios and peers.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use windrow::prelude::*;
 use windrow_bench::measure::in_turn;
+use windrow_bench::record;
+use windrow_bench::record::Recording;
 use windrow_bench::stats::median;
-use windrow_bench::{Arm, compare, record};
 
 mod grid;
 mod rival;
@@ -22,7 +21,7 @@ mod rival;
 #[derive(Parser)]
 struct Options {
     /// Parts to run.
-    #[arg(long, value_delimiter = ',', default_value = "first-look,grid,rival")]
+    #[arg(long, value_delimiter = ',', default_value = "grid,rival")]
     only: Vec<Part>,
     /// Cells of `grid` and `rival` whose names contain this.
     #[arg(long, default_value = "")]
@@ -30,15 +29,12 @@ struct Options {
     /// Milliseconds of each cell of `grid` and `rival`.
     #[arg(long, default_value_t = 30)]
     millis: u64,
-    /// Write a record of each part below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// Uniform work by `reduce` and `collect`.
-    FirstLook,
     /// Eight consumers of 1 to 1000 cheap items.
     Grid,
     /// `map` and `reduce` by windrow, commonware-parallel and rayon.
@@ -50,24 +46,15 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
-    if options.record && !options.name.is_empty() {
-        return Err("a record holds all cells\n  hint: --record without --name".to_owned());
-    }
+    options.record.allowed_whole(options.name.is_empty(), "--name")?;
     println!("{}, {} threads", record::machine(), windrow::current_num_threads());
     for &part in &options.only {
         let (name, columns, notes, lines) = match part {
-            Part::FirstLook => first_look(),
             Part::Grid => grid::measure(options),
             Part::Rival => rival::measure(options),
         };
         notes.iter().for_each(|note| println!("  {note}"));
-        if options.record {
-            let head = [record::versions(), notes].concat();
-            let command = record::command("par");
-            let written = record::write_lines(Path::new("bench/record"), name, &command, &head, columns, &lines);
-            println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-        }
+        options.record.write(name, &[record::versions(), notes].concat(), columns, &lines)?;
     }
     Ok(())
 }
@@ -89,42 +76,6 @@ fn nanos_of_a_turn() -> f64 {
         start.elapsed().as_nanos() as f64 / 1e4
     };
     median(&(0..9).map(once).collect::<Vec<_>>())
-}
-
-fn first_look() -> Table {
-    println!("times are medians, ratios are to serial (10th..90th percentile)");
-    let mut lines = Vec::new();
-    for (turns, n) in [
-        (1, 100),
-        (1, 10_000),
-        (1, 1_000_000),
-        (30, 100),
-        (30, 10_000),
-        (1000, 10),
-        (1000, 1000),
-        (10_000, 2),
-        (10_000, 100),
-    ] {
-        let items: Vec<u64> = (0..n).collect();
-        let serial = || items.iter().map(|&x| work(x, turns)).fold(0u64, u64::wrapping_add);
-        let shared = || items.par_iter().map(|&x| work(x, turns)).reduce(|| 0, u64::wrapping_add);
-        let collected =
-            || items.par_iter().map(|&x| work(x, turns)).collect::<Vec<_>>().into_iter().fold(0, u64::wrapping_add);
-        println!("{n} items of {turns} turns");
-        let mut arms = [
-            Arm::new("serial", serial),
-            Arm::new("serial again (control)", serial),
-            Arm::new("windrow reduce", shared),
-            Arm::new("windrow collect + fold", collected),
-        ];
-        for row in compare(&mut arms, 31) {
-            println!("  {row}");
-            let line = |(at, time): (usize, &Duration)| format!("{n} x {turns},{},{at},{}", row.name, time.as_nanos());
-            lines.extend(row.times.iter().enumerate().map(line));
-        }
-    }
-    let notes = vec!["cells are items x turns of about 0.8 ns".to_owned()];
-    ("par", "cell,arm,repetition,nanoseconds", notes, lines)
 }
 
 /// Arms, called in a row: short calls have no clock of their own.

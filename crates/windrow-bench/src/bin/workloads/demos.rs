@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, LinkedList};
 
+use crate::loops::{merge as merge_halves, split};
 use crate::{Run, Workload};
 
 pub(crate) fn all() -> Vec<Workload> {
@@ -129,6 +130,15 @@ pub(crate) fn pull(bodies: &[Body], at: usize) -> [f64; 3] {
     force
 }
 
+/// Programs by name.
+struct All(Vec<(&'static str, Run)>);
+
+impl All {
+    fn add(&mut self, name: &'static str, run: impl FnMut() -> u64 + Send + 'static) {
+        self.0.push((name, Box::new(run)));
+    }
+}
+
 macro_rules! programs {
     ($module:ident, $library:ident) => {
         mod $module {
@@ -147,16 +157,7 @@ macro_rules! programs {
                 if values.len() <= 1 {
                     return;
                 }
-                let last = values.len() - 1;
-                values.swap(values.len() / 2, last);
-                let mut middle = 0;
-                for at in 0..last {
-                    if values[at] <= values[last] {
-                        values.swap(at, middle);
-                        middle += 1;
-                    }
-                }
-                values.swap(middle, last);
+                let middle = split(values);
                 let (left, right) = values.split_at_mut(middle);
                 $library::join(|| quick(left), || quick(&mut right[1..]));
             }
@@ -168,14 +169,7 @@ macro_rules! programs {
                 let middle = values.len() / 2;
                 let ((left, right), (first, second)) = (values.split_at_mut(middle), room.split_at_mut(middle));
                 $library::join(|| merge(left, first), || merge(right, second));
-                let (mut a, mut b) = (0, 0);
-                for slot in room.iter_mut() {
-                    let takes_left = b == right.len() || a < left.len() && left[a] <= right[b];
-                    *slot = if takes_left { left[a] } else { right[b] };
-                    a += usize::from(takes_left);
-                    b += usize::from(!takes_left);
-                }
-                values.copy_from_slice(room);
+                merge_halves(values, room);
             }
 
             fn increment(values: &mut [u64]) {
@@ -212,304 +206,223 @@ macro_rules! programs {
             }
 
             pub(super) fn all() -> Vec<(&'static str, Run)> {
-                let mut all: Vec<(&'static str, Run)> = Vec::new();
-                let mut add = |name, run: Run| all.push((name, run));
+                let mut all = All(Vec::new());
                 let million = numbers(1_000_000);
                 let few = numbers(1000);
-                add("fibonacci by join", Box::new(|| fibonacci(24)));
+                all.add("fibonacci by join", || fibonacci(24));
                 for (name, n) in [("quicksort of 1000", 1000), ("quicksort of 1000000", 1_000_000)] {
                     let values = numbers(n);
-                    add(
-                        name,
-                        Box::new(move || {
-                            let mut values = values.clone();
-                            quick(&mut values);
-                            is_sorted_digest(&values)
-                        }),
-                    );
+                    all.add(name, move || {
+                        let mut values = values.clone();
+                        quick(&mut values);
+                        is_sorted_digest(&values)
+                    });
                 }
                 let values = million.clone();
-                add(
-                    "mergesort",
-                    Box::new(move || {
-                        let (mut values, mut room) = (values.clone(), vec![0; values.len()]);
-                        merge(&mut values, &mut room);
-                        is_sorted_digest(&values)
-                    }),
-                );
+                all.add("mergesort", move || {
+                    let (mut values, mut room) = (values.clone(), vec![0; values.len()]);
+                    merge(&mut values, &mut room);
+                    is_sorted_digest(&values)
+                });
                 let values = million.clone();
-                add(
-                    "par_sort_unstable",
-                    Box::new(move || {
-                        let mut values = values.clone();
-                        values.par_sort_unstable();
-                        is_sorted_digest(&values)
-                    }),
-                );
+                all.add("par_sort_unstable", move || {
+                    let mut values = values.clone();
+                    values.par_sort_unstable();
+                    is_sorted_digest(&values)
+                });
                 let values = million.clone();
-                add(
-                    "par_sort",
-                    Box::new(move || {
-                        let mut values = values.clone();
-                        values.par_sort();
-                        is_sorted_digest(&values)
-                    }),
-                );
+                all.add("par_sort", move || {
+                    let mut values = values.clone();
+                    values.par_sort();
+                    is_sorted_digest(&values)
+                });
                 let words: Vec<String> = numbers(100_000).iter().map(|n| format!("{n:x}")).collect();
                 let sorted = words.clone();
-                add(
-                    "par_sort of strings",
-                    Box::new(move || {
-                        let mut words = sorted.clone();
-                        words.par_sort();
-                        words[words.len() / 2].len() as u64
-                    }),
-                );
+                all.add("par_sort of strings", move || {
+                    let mut words = sorted.clone();
+                    words.par_sort();
+                    words[words.len() / 2].len() as u64
+                });
                 for (name, n) in [("increment 4096 by join", 4096), ("increment 1000000 by join", 1_000_000)] {
-                    add(
-                        name,
-                        Box::new(move || {
-                            let mut values = vec![0; n];
-                            increment(&mut values);
-                            values[n - 1]
-                        }),
-                    );
+                    all.add(name, move || {
+                        let mut values = vec![0; n];
+                        increment(&mut values);
+                        values[n - 1]
+                    });
                 }
-                add(
-                    "increment 1000000",
-                    Box::new(|| {
-                        let mut values = vec![0_u64; 1_000_000];
-                        values.par_iter_mut().for_each(|value| *value += 1);
-                        values[999_999]
-                    }),
-                );
-                add("queens on 9 rows", Box::new(|| queens(9, &[])));
-                add("queens on 11 rows", Box::new(|| queens(11, &[])));
+                all.add("increment 1000000", || {
+                    let mut values = vec![0_u64; 1_000_000];
+                    values.par_iter_mut().for_each(|value| *value += 1);
+                    values[999_999]
+                });
+                all.add("queens on 9 rows", || queens(9, &[]));
+                all.add("queens on 11 rows", || queens(11, &[]));
                 for (name, n) in [("matrices of 64", 64), ("matrices of 256", 256)] {
                     let (a, b): (Vec<f64>, Vec<f64>) = (0..n * n).map(|k| ((k % 7) as f64, (k % 5) as f64)).unzip();
-                    add(
-                        name,
-                        Box::new(move || {
-                            let mut out = vec![0.0; n * n];
-                            multiply(&a, &b, n, &mut out);
-                            out.iter().sum::<f64>() as u64
-                        }),
-                    );
+                    all.add(name, move || {
+                        let mut out = vec![0.0; n * n];
+                        multiply(&a, &b, n, &mut out);
+                        out.iter().sum::<f64>() as u64
+                    });
                 }
                 for (name, n) in [("100 bodies", 100), ("1000 bodies", 1000)] {
                     let bodies: Vec<Body> =
                         (0..n).map(|k| ([k as f64, (k * k % 97) as f64, (k % 13) as f64], [0.0; 3])).collect();
-                    add(
-                        name,
-                        Box::new(move || {
-                            let mut bodies = bodies.clone();
-                            for _ in 0..3 {
-                                let forces: Vec<_> = (0..n).into_par_iter().map(|at| pull(&bodies, at)).collect();
-                                bodies.par_iter_mut().zip(&forces).for_each(|(body, force)| {
-                                    for axis in 0..3 {
-                                        body.1[axis] += force[axis];
-                                        body.0[axis] += 0.01 * body.1[axis];
-                                    }
-                                });
-                            }
-                            digest(bodies.iter().map(|body| body.0[0].to_bits()))
-                        }),
-                    );
+                    all.add(name, move || {
+                        let mut bodies = bodies.clone();
+                        for _ in 0..3 {
+                            let forces: Vec<_> = (0..n).into_par_iter().map(|at| pull(&bodies, at)).collect();
+                            bodies.par_iter_mut().zip(&forces).for_each(|(body, force)| {
+                                for axis in 0..3 {
+                                    body.1[axis] += force[axis];
+                                    body.0[axis] += 0.01 * body.1[axis];
+                                }
+                            });
+                        }
+                        digest(bodies.iter().map(|body| body.0[0].to_bits()))
+                    });
                 }
                 for (name, size) in [("life on 40 x 40", 40), ("life on 400 x 400", 400)] {
                     let board: Vec<bool> = numbers(size * size).iter().map(|n| n % 3 == 0).collect();
-                    add(
-                        name,
-                        Box::new(move || {
-                            let mut board = board.clone();
-                            for _ in 0..5 {
-                                board = (0..board.len()).into_par_iter().map(|at| alive(&board, size, at)).collect();
-                            }
-                            digest(board.iter().map(|&cell| u64::from(cell)))
-                        }),
-                    );
+                    all.add(name, move || {
+                        let mut board = board.clone();
+                        for _ in 0..5 {
+                            board = (0..board.len()).into_par_iter().map(|at| alive(&board, size, at)).collect();
+                        }
+                        digest(board.iter().map(|&cell| u64::from(cell)))
+                    });
                 }
                 let primes = small_primes(2000);
-                add(
-                    "sieve of 4000000",
-                    Box::new(move || {
-                        let mut sieve = vec![true; 4_000_000];
-                        let parts = sieve.par_chunks_mut(100_000).enumerate();
-                        parts.for_each(|(at, part)| strike_out(at * 100_000, part, &primes));
-                        sieve.par_iter().filter(|prime| **prime).count() as u64
-                    }),
-                );
-                add(
-                    "pythagoras",
-                    Box::new(|| {
-                        let sides = |a: u64| {
-                            (a + 1..400).filter_map(move |b| {
-                                let square = a * a + b * b;
-                                let c = square.isqrt();
-                                (c * c == square).then_some(c)
-                            })
-                        };
-                        (1..400).into_par_iter().map(|a| sides(a).sum::<u64>()).sum()
-                    }),
-                );
-                add(
-                    "pythagoras by nested iterators",
-                    Box::new(|| {
-                        let pairs = (1..300_u64)
-                            .into_par_iter()
-                            .flat_map(|a| (a + 1..300).into_par_iter().map(move |b| (a, b)));
-                        pairs
-                            .filter(|(a, b)| {
-                                let square = a * a + b * b;
-                                square.isqrt().pow(2) == square
-                            })
-                            .count() as u64
-                    }),
-                );
+                all.add("sieve of 4000000", move || {
+                    let mut sieve = vec![true; 4_000_000];
+                    let parts = sieve.par_chunks_mut(100_000).enumerate();
+                    parts.for_each(|(at, part)| strike_out(at * 100_000, part, &primes));
+                    sieve.par_iter().filter(|prime| **prime).count() as u64
+                });
+                all.add("pythagoras", || {
+                    let sides = |a: u64| {
+                        (a + 1..400).filter_map(move |b| {
+                            let square = a * a + b * b;
+                            let c = square.isqrt();
+                            (c * c == square).then_some(c)
+                        })
+                    };
+                    (1..400).into_par_iter().map(|a| sides(a).sum::<u64>()).sum()
+                });
+                all.add("pythagoras by nested iterators", || {
+                    let pairs =
+                        (1..300_u64).into_par_iter().flat_map(|a| (a + 1..300).into_par_iter().map(move |b| (a, b)));
+                    pairs
+                        .filter(|(a, b)| {
+                            let square = a * a + b * b;
+                            square.isqrt().pow(2) == square
+                        })
+                        .count() as u64
+                });
                 let distances: Vec<Vec<u64>> =
                     numbers(100).chunks(10).map(|row| row.iter().map(|n| n % 100 + 1).collect()).collect();
-                add(
-                    "tour of 10 cities",
-                    Box::new(move || {
-                        let second = (1..10_usize).into_par_iter();
-                        let best = second
-                            .map(|city| shortest_tour(&distances, &mut vec![0, city], distances[0][city], u64::MAX));
-                        best.min().unwrap_or(0)
-                    }),
-                );
+                all.add("tour of 10 cities", move || {
+                    let second = (1..10_usize).into_par_iter();
+                    let best =
+                        second.map(|city| shortest_tour(&distances, &mut vec![0, city], distances[0][city], u64::MAX));
+                    best.min().unwrap_or(0)
+                });
                 for (name, n) in [("factorial of 300", 300), ("factorial of 2000", 2000)] {
-                    add(
-                        name,
-                        Box::new(move || {
-                            let factors = (1..n + 1).into_par_iter().map(|k: u32| vec![k]);
-                            let product = factors.reduce(|| vec![1], |a, b| multiplied(&a, &b));
-                            digest(product.into_iter().map(u64::from))
-                        }),
-                    );
+                    all.add(name, move || {
+                        let factors = (1..n + 1).into_par_iter().map(|k: u32| vec![k]);
+                        let product = factors.reduce(|| vec![1], |a, b| multiplied(&a, &b));
+                        digest(product.into_iter().map(u64::from))
+                    });
                 }
                 let values = million.clone();
-                add(
-                    "find_any at half",
-                    Box::new(move || {
-                        let wanted = values[500_000];
-                        *values.par_iter().find_any(|value| **value == wanted).unwrap_or(&0)
-                    }),
-                );
+                all.add("find_any at half", move || {
+                    let wanted = values[500_000];
+                    *values.par_iter().find_any(|value| **value == wanted).unwrap_or(&0)
+                });
                 let values = million.clone();
-                add(
-                    "find_first of an absent one",
-                    Box::new(move || values.par_iter().find_first(|value| **value == 1).map_or(3, |value| *value)),
-                );
+                all.add("find_first of an absent one", move || {
+                    values.par_iter().find_first(|value| **value == 1).map_or(3, |value| *value)
+                });
                 let values = few.clone();
-                add("any of 1000", Box::new(move || u64::from(values.par_iter().any(|value| *value == 1))));
-                add(
-                    "collect of 1000000",
-                    Box::new(|| {
-                        let values: Vec<u64> = (0..1_000_000_u64).into_par_iter().map(|x| x * 3).collect();
-                        values[777_777]
-                    }),
-                );
+                all.add("any of 1000", move || u64::from(values.par_iter().any(|value| *value == 1)));
+                all.add("collect of 1000000", || {
+                    let values: Vec<u64> = (0..1_000_000_u64).into_par_iter().map(|x| x * 3).collect();
+                    values[777_777]
+                });
                 let values = million.clone();
-                add(
-                    "filter and collect",
-                    Box::new(move || {
-                        let odd: Vec<u64> = values.par_iter().copied().filter(|x| x % 2 == 1).collect();
-                        odd[odd.len() / 2]
-                    }),
-                );
-                add(
-                    "fold into vectors",
-                    Box::new(|| {
-                        let parts = (0..300_000_u64).into_par_iter().fold(Vec::new, |mut all, x| {
-                            all.push(x);
-                            all
-                        });
-                        let all = parts.reduce(Vec::new, |mut a, mut b| {
+                all.add("filter and collect", move || {
+                    let odd: Vec<u64> = values.par_iter().copied().filter(|x| x % 2 == 1).collect();
+                    odd[odd.len() / 2]
+                });
+                all.add("fold into vectors", || {
+                    let parts = (0..300_000_u64).into_par_iter().fold(Vec::new, |mut all, x| {
+                        all.push(x);
+                        all
+                    });
+                    let all = parts.reduce(Vec::new, |mut a, mut b| {
+                        a.append(&mut b);
+                        a
+                    });
+                    all[123_456]
+                });
+                all.add("lists of vectors", || {
+                    let parts = (0..300_000_u64).into_par_iter().fold(Vec::new, |mut all, x| {
+                        all.push(x);
+                        all
+                    });
+                    let lists: LinkedList<Vec<u64>> =
+                        parts.map(|part| LinkedList::from([part])).reduce(LinkedList::new, |mut a, mut b| {
                             a.append(&mut b);
                             a
                         });
-                        all[123_456]
-                    }),
-                );
-                add(
-                    "lists of vectors",
-                    Box::new(|| {
-                        let parts = (0..300_000_u64).into_par_iter().fold(Vec::new, |mut all, x| {
-                            all.push(x);
-                            all
-                        });
-                        let lists: LinkedList<Vec<u64>> =
-                            parts.map(|part| LinkedList::from([part])).reduce(LinkedList::new, |mut a, mut b| {
-                                a.append(&mut b);
-                                a
-                            });
-                        lists.iter().map(Vec::len).sum::<usize>() as u64
-                    }),
-                );
-                add(
-                    "collect into a map",
-                    Box::new(|| {
-                        let map: HashMap<u64, u64> = (0..30_000_u64).into_par_iter().map(|x| (x, x * x)).collect();
-                        map[&777]
-                    }),
-                );
-                add(
-                    "fold into maps",
-                    Box::new(|| {
-                        let parts = (0..30_000_u64).into_par_iter().fold(HashMap::new, |mut map, x| {
-                            map.insert(x, x * x);
-                            map
-                        });
-                        let map = parts.reduce(HashMap::new, |a: HashMap<u64, u64>, b| {
-                            let (mut large, small) = if a.len() < b.len() { (b, a) } else { (a, b) };
-                            large.extend(small);
-                            large
-                        });
-                        map[&777]
-                    }),
-                );
+                    lists.iter().map(Vec::len).sum::<usize>() as u64
+                });
+                all.add("collect into a map", || {
+                    let map: HashMap<u64, u64> = (0..30_000_u64).into_par_iter().map(|x| (x, x * x)).collect();
+                    map[&777]
+                });
+                all.add("fold into maps", || {
+                    let parts = (0..30_000_u64).into_par_iter().fold(HashMap::new, |mut map, x| {
+                        map.insert(x, x * x);
+                        map
+                    });
+                    let map = parts.reduce(HashMap::new, |a: HashMap<u64, u64>, b| {
+                        let (mut large, small) = if a.len() < b.len() { (b, a) } else { (a, b) };
+                        large.extend(small);
+                        large
+                    });
+                    map[&777]
+                });
                 let text: String = words.iter().flat_map(|word| [word.as_str(), " "]).collect();
-                add(
-                    "split of a text",
-                    Box::new(move || text.par_split(' ').filter(|word| !word.is_empty()).count() as u64),
-                );
+                all.add("split of a text", move || text.par_split(' ').filter(|word| !word.is_empty()).count() as u64);
                 let lines = words.clone();
-                add("word lengths", Box::new(move || lines.par_iter().map(|word| word.len() as u64).sum()));
-                add(
-                    "bridge of 20000",
-                    Box::new(|| {
-                        let items = (0..20_000_u64).map(|x| x ^ 5).par_bridge();
-                        items.map(|x| (0..100).fold(x, |x, _| x.wrapping_mul(31))).reduce(|| 0, u64::wrapping_add)
-                    }),
-                );
-                add(
-                    "tasks of a scope",
-                    Box::new(|| {
-                        let sum = std::sync::atomic::AtomicU64::new(0);
-                        $library::scope(|scope| {
-                            for k in 0..200_u64 {
-                                let sum = &sum;
-                                scope.spawn(move |_| {
-                                    let own = (0..2000).fold(k, |x, _| x.wrapping_mul(31) ^ 1);
-                                    sum.fetch_add(own, std::sync::atomic::Ordering::Relaxed);
-                                });
-                            }
-                        });
-                        sum.into_inner()
-                    }),
-                );
+                all.add("word lengths", move || lines.par_iter().map(|word| word.len() as u64).sum());
+                all.add("bridge of 20000", || {
+                    let items = (0..20_000_u64).map(|x| x ^ 5).par_bridge();
+                    items.map(|x| (0..100).fold(x, |x, _| x.wrapping_mul(31))).reduce(|| 0, u64::wrapping_add)
+                });
+                all.add("tasks of a scope", || {
+                    let sum = std::sync::atomic::AtomicU64::new(0);
+                    $library::scope(|scope| {
+                        for k in 0..200_u64 {
+                            let sum = &sum;
+                            scope.spawn(move |_| {
+                                let own = (0..2000).fold(k, |x, _| x.wrapping_mul(31) ^ 1);
+                                sum.fetch_add(own, std::sync::atomic::Ordering::Relaxed);
+                            });
+                        }
+                    });
+                    sum.into_inner()
+                });
                 let values = few.clone();
-                add("halves of 1000 by par_iter", Box::new(move || halves(&values)));
+                all.add("halves of 1000 by par_iter", move || halves(&values));
                 let values = numbers(100_000);
-                add("halves of 100000 by par_iter", Box::new(move || halves(&values)));
-                add(
-                    "positions and chunks",
-                    Box::new(move || {
-                        let sums = few.par_chunks(7).map(|chunk| chunk.iter().fold(0, |a: u64, b| a.wrapping_add(*b)));
-                        digest(sums.collect::<Vec<_>>())
-                    }),
-                );
-                all
+                all.add("halves of 100000 by par_iter", move || halves(&values));
+                all.add("positions and chunks", move || {
+                    let sums = few.par_chunks(7).map(|chunk| chunk.iter().fold(0, |a: u64, b| a.wrapping_add(*b)));
+                    digest(sums.collect::<Vec<_>>())
+                });
+                all.0
             }
         }
     };

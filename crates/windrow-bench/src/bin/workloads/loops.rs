@@ -1,7 +1,7 @@
 //! Loops as people write them: one line of a parallel iterator where the serial loop stood, and no thought for its grain.
 //!
-//! Every loop exists serially (`loops/serial.rs`) and in the form that rayon and windrow share (`loops/parallel.rs`, compiled for each). All forms read the
-//! same data.
+//! Most loops are written once (`loops/each.rs`), and compiled for the iterators of the standard library, of rayon and of windrow. A fold of parts has two
+//! forms: `loops/serial.rs` and `loops/parallel.rs`. All forms read the same data.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
@@ -14,13 +14,28 @@ use crate::{Run, Workload};
 
 mod serial;
 
+mod by_loops {
+    use super::serial as library;
+    pub(super) use super::serial::*;
+    include!("loops/each.rs");
+}
 mod by_rayon {
+    pub(super) use self::folds::*;
     use ::rayon as library;
-    include!("loops/parallel.rs");
+    mod folds {
+        use super::*;
+        include!("loops/parallel.rs");
+    }
+    include!("loops/each.rs");
 }
 mod by_windrow {
+    pub(super) use self::folds::*;
     use ::windrow as library;
-    include!("loops/parallel.rs");
+    mod folds {
+        use super::*;
+        include!("loops/parallel.rs");
+    }
+    include!("loops/each.rs");
 }
 
 /// Data that loops read.
@@ -118,7 +133,7 @@ type Loop = fn(&Data, &mut Room) -> u64;
 
 macro_rules! table {
     ($($name:ident)*) => {
-        [$((stringify!($name), [serial::$name as Loop, by_rayon::$name, by_windrow::$name])),*]
+        [$((stringify!($name), [by_loops::$name as Loop, by_rayon::$name, by_windrow::$name])),*]
     };
 }
 
@@ -213,7 +228,7 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// Parts values by one of them, which stands between the parts then; returns its place.
-fn split(values: &mut [u64]) -> usize {
+pub(crate) fn split(values: &mut [u64]) -> usize {
     let last = values.len() - 1;
     values.swap(values.len() / 2, last);
     let mut middle = 0;
@@ -228,7 +243,7 @@ fn split(values: &mut [u64]) -> usize {
 }
 
 /// Merges the sorted halves of `values` by way of `room`.
-fn merge(values: &mut [u64], room: &mut [u64]) {
+pub(crate) fn merge(values: &mut [u64], room: &mut [u64]) {
     let (left, right) = values.split_at(values.len() / 2);
     let (mut a, mut b) = (0, 0);
     for slot in room.iter_mut() {

@@ -7,7 +7,6 @@
 //! All sequences of one kind share one call site, so what the site remembers is wrong at first in each of them.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ use clap::{Parser, ValueEnum};
 use windrow_bench::cpu::CpuClock;
 use windrow_bench::measure::in_turn;
 use windrow_bench::neighbour::{Neighbour, Neighbours};
-use windrow_bench::record;
+use windrow_bench::record::{self, Recording};
 use windrow_bench::stats::{geometric_mean, median};
 
 mod demos;
@@ -36,9 +35,8 @@ struct Options {
     repetitions: usize,
     #[command(flatten)]
     neighbours: Neighbours,
-    /// Write a record of each part below bench/record.
-    #[arg(long)]
-    record: bool,
+    #[command(flatten)]
+    record: Recording,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -82,7 +80,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    record::allowed(options.record)?;
+    options.record.allowed()?;
     println!("{}, {} repetitions", record::machine(), options.repetitions);
     let _neighbours = options.neighbours.start();
     for &part in &options.only {
@@ -102,15 +100,10 @@ fn run(options: &Options) -> Result<(), String> {
             notes.extend(bars(&measured));
         }
         notes.iter().for_each(|note| println!("  {note}"));
-        if options.record {
-            let head = [record::versions(), notes].concat();
-            let lines: Vec<String> = measured.iter().flat_map(Measured::lines).collect();
-            let columns = "workload,arm,median_ns,ratio,cpu_ratio,ns_of_each_repetition";
-            let command = record::command("workloads");
-            let name = format!("{name}{}", options.neighbours.suffix());
-            let written = record::write_lines(Path::new("bench/record"), &name, &command, &head, columns, &lines);
-            println!("{}", written.map_err(|error| error.to_string())?.display());
-        }
+        let lines: Vec<String> = measured.iter().flat_map(Measured::lines).collect();
+        let columns = "workload,arm,median_ns,ratio,cpu_ratio,ns_of_each_repetition";
+        let name = format!("{name}{}", options.neighbours.suffix());
+        options.record.write(&name, &[record::versions(), notes].concat(), columns, &lines)?;
     }
     Ok(())
 }

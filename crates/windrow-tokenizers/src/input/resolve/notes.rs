@@ -7,7 +7,7 @@ use super::{Found, PassedOver};
 use crate::diagnose::is_about;
 use crate::input::walk::listed;
 use crate::input::{Compression, Format, InputFile};
-use crate::shown;
+use crate::{counted, shown};
 
 impl Found<'_> {
     pub(super) fn note_passed_over(&mut self, root: &Path, passed_over: &PassedOver) {
@@ -31,7 +31,7 @@ impl Found<'_> {
         self.notes.push(note);
     }
 
-    /// Notes about the files from the one with this index on, if they are hardly one corpus. Where all files are taken, they need not be one.
+    /// Notes about the files from this index on, if they are hardly one corpus. They need not be one if all files are taken.
     pub(super) fn note_mixture(&mut self, root: &Path, from: usize) {
         if self.options.others_are_text {
             return;
@@ -41,7 +41,7 @@ impl Found<'_> {
         self.notes.extend(notes.into_iter().flatten());
     }
 
-    /// A note about documents of several formats, or about texts about the corpus (README.md, LICENSE.txt) among those of it.
+    /// A note about documents of several formats, or about texts that describe the corpus (README.md, LICENSE.txt) among its documents.
     fn mixture(&self, root: &Path, files: &[InputFile]) -> Option<String> {
         let of = |format| files.iter().filter(|file| kind_of(file) == format).collect::<Vec<_>>();
         let [text, jsonl, parquet] = [Format::Text, Format::Jsonl, Format::Parquet].map(of);
@@ -74,7 +74,7 @@ impl Found<'_> {
         let is_markdown = |file: &&InputFile| {
             Path::new(file.name()).extension().is_some_and(|found| found.eq_ignore_ascii_case("md"))
         };
-        // A manual in Markdown has pages of these names.
+        // Pages of a Markdown manual have these names.
         let is_manual = rest.iter().any(is_markdown) && about.iter().all(is_markdown);
         if about.is_empty() || rest.is_empty() || is_manual {
             return None;
@@ -85,7 +85,7 @@ impl Found<'_> {
     }
 }
 
-/// The format, whether or not lines are documents.
+/// The format, with text and lines of text as one.
 fn kind_of(file: &InputFile) -> Format {
     if file.format() == Format::Lines { Format::Text } else { file.format() }
 }
@@ -95,7 +95,7 @@ fn below<'f>(root: &Path, file: &'f InputFile) -> &'f Path {
     path.strip_prefix(root).unwrap_or(path)
 }
 
-/// A note about files that are there with and without compression, or in two of them.
+/// A note about files that are present with and without compression, or in two compressions.
 fn twins(root: &Path, files: &[InputFile]) -> Option<String> {
     let is_compressed = |file: &InputFile| !matches!(file.compression(), None | Some(Compression::None));
     if !files.iter().any(is_compressed) {
@@ -111,8 +111,7 @@ fn twins(root: &Path, files: &[InputFile]) -> Option<String> {
     let (one, other) = pairs.first()?;
     let more = match pairs.len() - 1 {
         0 => String::new(),
-        1 => ", and so does 1 more pair".to_owned(),
-        more => format!(", and so do {more} more pairs"),
+        more => format!(", and so {} {}", if more == 1 { "does" } else { "do" }, counted(more as u64, "more pair")),
     };
     let (one, other) = (below(root, one), below(root, other));
     Some(format!(

@@ -2,33 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{FIRST_BLOCK, Found, Identity, Kind, PassedOver, begins_as_text};
+use super::{FIRST_BLOCK, Found, Identity, Kind, PassedOver, begins_as_text, of_unknown};
 use crate::diagnose;
 use crate::input::store::{self, Object};
 use crate::input::url::Url;
-use crate::input::walk::Walked;
-use crate::input::{Compression, Format, InputError, InputFile, Origin};
+use crate::input::walk::WalkedTree;
+use crate::input::{InputError, InputFile, Origin};
 
 impl Found<'_> {
-    /// Adds what a URL stands for.
+    /// Adds the objects for which a URL stands.
     pub(super) fn remote(&mut self, url: &Url) -> Result<(), InputError> {
         match self.stores.find(url)? {
             store::Found::Object(object) => {
-                let (by_extension, compression) = match self.options.kind_of(Path::new(object.key())) {
-                    (None, _) if self.options.all_text => (Some(Format::Text), Compression::None),
-                    kind => kind,
-                };
-                let kind = match self.options.format(by_extension) {
-                    Some(format) => Kind { format, compression, is_guessed: false },
-                    None if self.options.others_are_text => Kind::guessed(compression),
-                    None => {
-                        let name = object.name();
-                        return Err(match diagnose::by_name(Path::new(object.key())) {
-                            Some(foreign) => InputError::Foreign { name, what: foreign.what, hint: foreign.hint },
-                            None => InputError::UnknownExtension { name },
-                        });
-                    }
-                };
+                let path = Path::new(object.key());
+                let kind = self.options.kind_named(path);
+                let kind = kind.ok_or_else(|| of_unknown(object.name(), diagnose::by_name(path)))?;
                 self.add_object(object, kind, true);
                 Ok(())
             }
@@ -39,37 +27,27 @@ impl Found<'_> {
     fn folder(&mut self, url: &Url, objects: Vec<Object>) -> Result<(), InputError> {
         let (name, before) = (url.to_string(), self.files.len());
         let root = Path::new(&name);
-        let (mut passed_over, mut left_out) = (PassedOver::default(), Walked::default());
+        let (mut passed_over, mut excluded) = (PassedOver::default(), WalkedTree::default());
         for object in objects {
             let below = Path::new(object.key().strip_prefix(url.key.as_str()).unwrap_or(object.key()));
             let leaving = self.options.walk.leaving_above(below, |_| false);
             let is_hidden =
                 !self.options.walk.hidden && below.iter().any(|part| part.as_encoded_bytes().starts_with(b"."));
             if is_hidden || leaving.is_some() {
-                left_out.hidden += 1;
-                leaving.into_iter().for_each(|name| left_out.leavings.add(name));
+                excluded.hidden += 1;
+                leaving.into_iter().for_each(|name| excluded.leavings.add(name));
                 continue;
             }
-            let (kind, compression) = self.options.kind_of(Path::new(object.key()));
-            let kind = match kind {
-                None if self.options.others_are_text => Some(Kind::guessed(compression)),
-                None if self.options.all_text && begins(&object)? => {
-                    Some(Kind { format: Format::Text, compression, is_guessed: false })
-                }
-                kind => kind.map(|format| Kind { format, compression, is_guessed: false }),
-            };
-            let Some(kind) = kind.filter(|kind| !self.options.forces_other_than(kind.format)) else {
-                passed_over.add(&root.join(below), self.options.all_text || kind.is_some());
-                continue;
-            };
-            let format = self.options.format(Some(kind.format)).unwrap_or(kind.format);
-            self.add_object(object, Kind { format, ..kind }, false);
+            let kind = self.options.kind_below(&root.join(below), &mut passed_over, || begins(&object))?;
+            if let Some(kind) = kind {
+                self.add_object(object, kind, false);
+            }
         }
         if self.files.len() == before && !self.options.others_are_text {
-            return Err(passed_over.nothing_else(root, left_out.hidden));
+            return Err(passed_over.nothing_else(root, excluded.hidden));
         }
-        left_out.note_left_out(root);
-        self.notes.append(&mut left_out.notes);
+        excluded.note_excluded(root);
+        self.notes.append(&mut excluded.notes);
         self.note_passed_over(root, &passed_over);
         self.note_mixture(root, before);
         Ok(())
@@ -81,21 +59,13 @@ impl Found<'_> {
             self.repeated.push(PathBuf::from(&name));
         }
         let Kind { format, compression, is_guessed } = kind;
-        let (bytes, compression, origin) = (Some(object.size()), Some(compression), Origin::Object(object));
-        self.files.push(InputFile {
-            name,
-            format,
-            compression,
-            bytes,
-            is_named,
-            is_guessed,
-            is_raw: self.options.raw,
-            origin,
-        });
+        let (bytes, is_raw) = (Some(object.size()), self.options.raw);
+        let file = InputFile::new(name, format, Some(compression), Origin::Object(object));
+        self.files.push(InputFile { bytes, is_named, is_guessed, is_raw, ..file });
     }
 }
 
-/// Whether an object begins as text.
+/// True if an object begins as text.
 fn begins(object: &Object) -> Result<bool, InputError> {
     let first = object.first(FIRST_BLOCK as u64);
     first.map(|block| begins_as_text(&block)).map_err(|source| InputError::read(&object.name(), 0, source))

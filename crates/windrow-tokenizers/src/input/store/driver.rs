@@ -1,4 +1,4 @@
-//! The runtime below object stores. It is the only one in the crate: one thread that sends requests and receives answers.
+//! The runtime of object stores. It is the only one in the crate: one thread that sends requests and receives answers.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 #[derive(Debug)]
 pub(super) struct Driver {
     handle: Handle,
-    /// Its drop ends the thread.
+    /// Dropping the sender ends the thread.
     _stop: oneshot::Sender<()>,
 }
 
@@ -23,25 +23,25 @@ impl Driver {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         thread::Builder::new().name("windrow-store".to_owned()).spawn(move || {
-            // The answer is the error of the dropped sender.
+            // Dropping the sender ends this wait with an error.
             let _ = runtime.block_on(stopped);
             runtime.shutdown_background();
         })?;
         Ok(Self { handle, _stop: stop })
     }
 
-    /// Begins a request, which runs while the caller does other work.
+    /// Starts a request, which runs while the caller does other work.
     pub(super) fn begin<T: Send + 'static>(&self, request: impl Future<Output = T> + Send + 'static) -> Pending<T> {
         let (sender, answer) = channel();
         let task = self.handle.spawn(async move {
-            // A dropped receiver wants no answer.
+            // A dropped receiver needs no answer.
             let _ = sender.send(request.await);
         });
         Pending { answer, task: task.abort_handle() }
     }
 }
 
-/// A request that was begun. Its drop ends it.
+/// A request in progress. Dropping it ends the request.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     answer: Receiver<T>,

@@ -1,4 +1,4 @@
-//! What went wrong at a store, in the words of a user.
+//! Explanations of store errors for users.
 
 use std::io;
 
@@ -23,7 +23,7 @@ pub(super) fn explained(scheme: Scheme, error: &Error) -> io::Error {
         _ if is_about_credentials(error) => credentials(scheme),
         _ => network(scheme),
     };
-    io::Error::other(Hinted::new(said, hint))
+    io::Error::other(Hinted { reason: said, hint })
 }
 
 /// The status of the answer, if there was one. Only some requests have it in the kind of their error.
@@ -68,7 +68,7 @@ fn cut(text: &str) -> String {
     short
 }
 
-/// Whether the request failed before it was sent, for want of credentials.
+/// True if the request failed before it was sent, because credentials are missing.
 fn is_about_credentials(error: &Error) -> bool {
     let mut reason: Option<&dyn std::error::Error> = Some(error);
     while let Some(inner) = reason {
@@ -108,6 +108,7 @@ fn network(scheme: Scheme) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remedy::is_change;
 
     fn generic(text: &str) -> Error {
         Error::Generic { store: "S3", source: text.to_owned().into() }
@@ -135,6 +136,6 @@ mod tests {
         assert!(hint(generic("connection refused")).contains("AWS_ENDPOINT_URL"));
         assert!(hint(generic("Received non-partial response when range requested")).contains("curl"));
         let changed = Error::Precondition { path: "k".into(), source: "412".into() };
-        assert!(Changed::is(&explained(Scheme::S3, &changed)));
+        assert!(is_change(&explained(Scheme::S3, &changed)));
     }
 }

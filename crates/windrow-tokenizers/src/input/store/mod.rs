@@ -3,7 +3,7 @@
 //! | word | meaning |
 //! |---|---|
 //! | store | a bucket, or a web server |
-//! | object | what a key of a store names; to a run it is a file |
+//! | object | a value in a store, named by a key; to a run it is a file |
 //! | version | the entity tag of an object, or the time of its last change if the store has no tags |
 //! | part | some consecutive MiB of an object: the unit of a request |
 //!
@@ -12,11 +12,9 @@
 //!
 //! Requests that fail at the network or with an error of the server are repeated by the `object_store` crate, with longer and longer pauses.
 
-#[cfg(feature = "parquet")]
 mod blocks;
 mod driver;
 mod explain;
-mod parts;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,23 +37,23 @@ use crate::remedy::{Changed, Hinted};
 use driver::{Driver, Pending};
 use explain::{explained, status};
 
+pub(super) use blocks::ObjectReader;
 #[cfg(feature = "parquet")]
-pub(super) use blocks::{BLOCKS_BYTES, BlocksRead, ObjectBlocks};
-pub(super) use parts::ObjectReader;
+pub(super) use blocks::{BLOCKS_BYTES, ObjectBlocks};
 
-/// Bytes of a part: large enough that the time until its first byte is small beside the rest.
+/// Bytes of a part: large enough that the time until its first byte is small compared with the rest.
 const PART: u64 = 4 << 20;
 
-/// Parts that all objects together may request before they are needed. Beside them, each object requests the part that it needs next.
+/// Parts that all objects together may request before they are needed. In addition, each object requests the part that it needs next.
 const AHEAD: usize = 2;
 
-/// How often a request is repeated while arguments are resolved: a wrong name should be reported within seconds.
+/// Number of repetitions of a request while arguments are resolved: a wrong name should be reported within seconds.
 const RETRIES_AT_FIRST: usize = 3;
 
 /// The environment variable with the number of repetitions of a request while objects are read.
 const RETRIES: &str = "WINDROW_STORE_RETRIES";
 
-/// Bytes that the reading of one object takes: the part that is read, the one after it, and those ahead.
+/// Memory for reading one object, in bytes: the part that is read, the one after it, and those ahead.
 pub(super) const READ_BYTES: usize = (2 + AHEAD) * PART as usize;
 
 /// The stores of a run.
@@ -65,14 +63,14 @@ pub(super) struct Stores {
     open: HashMap<(String, Option<String>), Arc<Store>>,
 }
 
-/// What a URL stands for.
+/// The result of a URL.
 pub(super) enum Found {
     Object(Object),
-    /// What is below a prefix, in bytewise order of the names.
+    /// The objects below a prefix, in bytewise order of the names.
     Folder(Vec<Object>),
 }
 
-/// A store, with two clients that differ in their patience.
+/// A store, with two clients that retry for different times.
 struct Store {
     scheme: Scheme,
     root: String,
@@ -82,7 +80,7 @@ struct Store {
     ahead: Arc<Ahead>,
 }
 
-/// An object as it was found.
+/// An object, as found.
 #[derive(Clone)]
 pub(crate) struct Object {
     store: Arc<Store>,
@@ -94,7 +92,7 @@ impl Stores {
         Self { driver: None, ahead: Arc::new(Ahead(Mutex::new(AHEAD))), open: HashMap::new() }
     }
 
-    /// Finds what a URL stands for.
+    /// Finds the objects for which a URL stands.
     pub(super) fn find(&mut self, url: &Url) -> Result<Found, InputError> {
         let name = url.to_string();
         let store = self.open(url).map_err(|source| InputError::Unreadable { name: name.clone(), source })?;
@@ -146,23 +144,19 @@ impl Stores {
     }
 }
 
-/// How often a request is repeated while objects are read.
+/// Number of repetitions of a request while objects are read.
 fn retries() -> io::Result<usize> {
     let Some(value) = std::env::var_os(RETRIES) else { return Ok(RetryConfig::default().max_retries) };
     let number = value.to_str().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| {
-        io::Error::other(Hinted::new(
-            format!("{RETRIES} is not a number"),
-            "set it to the number of repetitions, or unset it",
-        ))
-    })
+    let hint = "set it to the number of repetitions, or unset it";
+    number.ok_or_else(|| io::Error::other(Hinted { reason: format!("{RETRIES} is not a number"), hint }))
 }
 
 /// A client of a store. Credentials and endpoints come from the environment.
 fn client(url: &Url, max_retries: usize) -> object_store::Result<Arc<dyn ObjectStore>> {
     let retry = RetryConfig { max_retries, ..RetryConfig::default() };
     let bucket = url.root.split_once("://").map_or("", |(_, bucket)| bucket);
-    // A part may take longer than a whole request may by default; a connection that is silent as long is broken.
+    // A part may take longer than a whole request may by default; a connection that is silent for this time is broken.
     let silent = "30s";
     match url.scheme {
         Scheme::S3 => {
@@ -189,7 +183,7 @@ fn client(url: &Url, max_retries: usize) -> object_store::Result<Arc<dyn ObjectS
     }
 }
 
-/// How long a request may take as a whole.
+/// Time limit of a whole request.
 const LONG: &str = "10min";
 
 impl Store {
@@ -203,12 +197,12 @@ impl Store {
         let (client, scheme) = (Arc::clone(&self.at_first), self.scheme);
         let found = self.driver.begin(async move {
             if scheme == Scheme::Http {
-                // Signed URLs are for GET alone, and this tells whether the server serves parts.
+                // Signed URLs are for GET only, and this request shows that the server serves parts.
                 let options = GetOptions { range: Some(GetRange::Bounded(0..1)), ..GetOptions::default() };
                 match client.get_opts(&path, options).await {
                     Ok(first) => return Ok(first.meta),
-                    // Of an empty file there is no first byte.
-                    Err(error) if !is_no_range(&error) => return Err(error),
+                    // An empty file has no first byte.
+                    Err(error) if status(&error) != Some(416) => return Err(error),
                     Err(_) => {}
                 }
             }
@@ -250,17 +244,13 @@ impl Store {
     }
 }
 
-fn is_no_range(error: &Error) -> bool {
-    status(error) == Some(416)
-}
-
 impl Object {
-    /// The URL without what may be a signature.
+    /// The URL without a possible signature.
     pub(crate) fn name(&self) -> String {
         format!("{}/{}", self.store.root, self.meta.location)
     }
 
-    /// Its key.
+    /// The object's key.
     pub(super) fn key(&self) -> &str {
         self.meta.location.as_ref()
     }
@@ -269,19 +259,19 @@ impl Object {
         self.meta.size
     }
 
-    /// Its version, if the store has any.
+    /// The object's version, if the store has any.
     pub(crate) fn version(&self) -> Option<String> {
         let tag = self.meta.e_tag.as_deref().map(|tag| unquoted(tag).to_owned());
         tag.or_else(|| (self.meta.last_modified.timestamp() != 0).then(|| self.meta.last_modified.to_rfc3339()))
     }
 
-    /// Its first bytes.
+    /// The object's first bytes.
     pub(super) fn first(&self, bytes: u64) -> io::Result<Bytes> {
         let end = bytes.min(self.size());
         if end == 0 { Ok(Bytes::new()) } else { self.answer(self.begin(0..end)) }
     }
 
-    /// Begins to read these bytes.
+    /// Starts to read these bytes.
     fn begin(&self, range: Range<u64>) -> Pending<io::Result<Bytes>> {
         let (meta, client, scheme) = (self.meta.clone(), Arc::clone(&self.store.reading), self.store.scheme);
         self.store.driver.begin(async move {
@@ -289,7 +279,7 @@ impl Object {
             let mut tried = 0;
             loop {
                 match read(&client, &meta, range.clone(), scheme).await {
-                    // With tags, the client itself has continued behind the bytes that came.
+                    // With tags, the client itself has continued after the received bytes.
                     Err(ReadError::Broken(_)) if tried < retries => {
                         tokio::time::sleep(Duration::from_millis(100 << tried.min(7))).await;
                         tried += 1;
@@ -312,11 +302,11 @@ impl fmt::Debug for Object {
     }
 }
 
-/// Why bytes did not come.
+/// The cause of missing bytes.
 enum ReadError {
-    /// Before the first of them.
+    /// Failed before the first byte.
     Refused(io::Error),
-    /// Behind some of them.
+    /// Failed after some of the bytes.
     Broken(io::Error),
 }
 
@@ -342,7 +332,7 @@ async fn read(
     Ok(bytes)
 }
 
-/// Whether an answer is about another version. Some stores ignore the condition of a request.
+/// True if an answer is about another version. Some stores ignore the condition of a request.
 fn is_other(found: &ObjectMeta, now: &ObjectMeta) -> bool {
     let is_other_version = match (&found.e_tag, &now.e_tag) {
         (Some(found), Some(now)) => unquoted(found) != unquoted(now),
@@ -356,7 +346,7 @@ fn unquoted(tag: &str) -> &str {
     tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).unwrap_or(tag)
 }
 
-/// How many parts may still be requested ahead.
+/// Number of parts that may still be requested ahead.
 #[derive(Debug)]
 struct Ahead(Mutex<usize>);
 

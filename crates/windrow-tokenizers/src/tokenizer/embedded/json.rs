@@ -3,14 +3,15 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
+use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 
 /// The parts of a vocabulary.
 pub(super) struct Parts<'a> {
     /// The pattern that splits text into pieces.
     pub(super) pattern: &'a str,
-    /// The tokens by rank, each with the length of the left half of its pair; 0 for a single byte.
-    pub(super) tokens: &'a [(&'a [u8], u8)],
-    /// The special tokens in the order of their ids, which are above the ranks.
+    /// The tokens by rank, each with the length of the left half of its pair, 0 for a single byte, and its id.
+    pub(super) tokens: &'a [(&'a [u8], u8, u32)],
+    /// The special tokens in the order of their ids.
     pub(super) special: &'a [(&'a str, u32)],
 }
 
@@ -20,7 +21,12 @@ impl Parts<'_> {
     pub(super) fn json(&self) -> String {
         let mut vocab = String::from("{");
         let mut merges = String::from("[");
-        for (id, &(bytes, left)) in self.tokens.iter().enumerate() {
+        // Only a token that the model knows keeps its id when it is added; no piece of text ever equals one of these.
+        let mut special = self.special.iter().peekable();
+        for &(bytes, left, id) in self.tokens {
+            while let Some((token, id)) = special.next_if(|(_, special)| *special < id) {
+                push_entry(&mut vocab, token, *id);
+            }
             push_entry(&mut vocab, &spell(bytes), id);
             if left > 0 {
                 let (left, right) = bytes.split_at(usize::from(left));
@@ -28,10 +34,7 @@ impl Parts<'_> {
                 write!(merges, "{comma}[{},{}]", Value::from(spell(left)), Value::from(spell(right))).expect("memory");
             }
         }
-        // Only a token that the model knows keeps its id when it is added; no piece of text ever equals one of these.
-        for &(token, id) in self.special {
-            push_entry(&mut vocab, token, id as usize);
-        }
+        special.for_each(|(token, id)| push_entry(&mut vocab, token, *id));
         let added: Vec<Value> = self
             .special
             .iter()
@@ -58,25 +61,12 @@ impl Parts<'_> {
     }
 }
 
-fn push_entry(vocab: &mut String, token: &str, id: usize) {
+fn push_entry(vocab: &mut String, token: &str, id: u32) {
     let comma = if vocab.len() > 1 { "," } else { "" };
     write!(vocab, "{comma}{}:{id}", Value::from(token)).expect("memory");
 }
 
 /// Bytes in the byte-level alphabet: printable Latin-1 bytes map to themselves, the others to U+0100 and above.
 pub(super) fn spell(bytes: &[u8]) -> String {
-    bytes.iter().map(|&byte| PRINTABLE[usize::from(byte)]).collect()
+    bytes.iter().map(|&byte| BYTES_CHAR_LOOKUP[usize::from(byte)]).collect()
 }
-
-const PRINTABLE: [char; 256] = {
-    let mut table = ['\0'; 256];
-    let (mut byte, mut next) = (0, 0x100);
-    while byte < 256 {
-        let plain = matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-        let code = if plain { byte as u32 } else { next };
-        next += if plain { 0 } else { 1 };
-        table[byte] = char::from_u32(code).expect("below the surrogates");
-        byte += 1;
-    }
-    table
-};

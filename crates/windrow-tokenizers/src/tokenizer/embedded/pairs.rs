@@ -1,8 +1,36 @@
-//! The pairs of which the tokens of a rank file are made. `examples/vocabularies.rs` stores them for the embedded vocabularies.
+//! The pairs that make up the tokens of a rank file. `examples/vocabularies.rs` stores them for the embedded vocabularies.
 
 use std::collections::HashMap;
 
-/// Where the last merge of a token joins its two halves; `None` for a single byte.
+/// Tokens of `p50k_base` after those of `r50k_base`: runs of 2 to 25 spaces. The id between is that of `<|endoftext|>`.
+const SPACES: std::ops::RangeInclusive<usize> = 2..=25;
+const FIRST_SPACES: u32 = 50_257;
+
+pub(super) fn runs_of_spaces() -> Vec<(Vec<u8>, u32)> {
+    SPACES.map(|len| vec![b' '; len]).zip(FIRST_SPACES..).collect()
+}
+
+/// A token, the length of the left half of its pair (0 for a single byte), and its id.
+type PairedToken<'a> = (&'a [u8], u8, u32);
+
+/// Adds tokens to those of lower rank.
+pub(super) fn with_more<'a>(
+    mut tokens: Vec<PairedToken<'a>>,
+    more: &'a [(Vec<u8>, u32)],
+) -> Result<Vec<PairedToken<'a>>, String> {
+    let known = tokens.iter().map(|&(token, _, id)| (token, id));
+    let ranks: HashMap<&[u8], u32> = match more {
+        [] => return Ok(tokens),
+        more => known.chain(more.iter().map(|(token, id)| (token.as_slice(), *id))).collect(),
+    };
+    for (token, id) in more {
+        let left = last_pair(token, *id, &ranks)?.unwrap_or(0);
+        tokens.push((token, u8::try_from(left).map_err(|error| error.to_string())?, *id));
+    }
+    Ok(tokens)
+}
+
+/// The place where the last merge of a token joins its two halves; `None` for a single byte.
 ///
 /// A rank file orders tokens; a `tokenizer.json` orders pairs. The pair of a token is the last pair left when byte pair encoding runs on the
 /// token's bytes with lower ranks only. One pair per token is enough. Inside the bytes of a token nothing depends on the text around it, so every
