@@ -38,8 +38,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     let place = workspace.target.join("fuzz");
     let host = host()?;
-    let words =
-        ["build", "--release", "--locked", "--package", "windrow-fuzz", "--features", "libfuzzer", "--target", &host];
+    let words = ["build", "--release", "--locked", "--package", "windrow-fuzz", "--bin", "windrow-fuzz"];
+    let words = [&words[..], &["--features", "libfuzzer", "--target", &host]].concat();
     let mut build = workspace::cargo(&workspace.root, &words);
     succeed(build.env("CARGO_TARGET_DIR", &place).env("RUSTFLAGS", FLAGS).env_remove("CARGO_ENCODED_RUSTFLAGS"))?;
     let findings = place.join("findings");

@@ -25,6 +25,8 @@ pub(in crate::input) const BLOCKS_BYTES: usize = (KEPT + 1 + super::AHEAD) * PAR
 #[derive(Clone, Debug)]
 pub(in crate::input) struct ObjectBlocks {
     object: Object,
+    /// The position at which the first block begins.
+    start: u64,
     /// Maximum number of kept blocks.
     most: usize,
     shared: Arc<Mutex<Shared>>,
@@ -52,8 +54,9 @@ impl ObjectBlocks {
             return Ok(Bytes::new());
         }
         let mut shared = self.shared();
-        match shared.block(self, place / PART, reads_ahead) {
-            Ok(block) => Ok(block.slice((place % PART) as usize..)),
+        let place_in_blocks = place - self.start;
+        match shared.block(self, place_in_blocks / PART, reads_ahead) {
+            Ok(block) => Ok(block.slice((place_in_blocks % PART) as usize..)),
             Err(error) if reads_ahead => Err(error),
             Err(error) => {
                 shared.failure = Some((place, error));
@@ -70,7 +73,7 @@ impl ObjectBlocks {
 #[cfg(feature = "parquet")]
 impl ObjectBlocks {
     pub(in crate::input) fn new(object: Object) -> Self {
-        Self { object, most: KEPT, shared: Arc::default() }
+        Self { object, start: 0, most: KEPT, shared: Arc::default() }
     }
 
     /// The error of a decoder's last failed read, and its position.
@@ -110,12 +113,11 @@ impl Shared {
             self.kept.push_back(kept);
             return Ok(block);
         }
-        let object = &blocks.object;
         if !self.is_requested(number) {
-            self.request(object, number, None);
+            self.request(blocks, number, None);
         }
         if reads_ahead {
-            self.request_after(object, number);
+            self.request_after(blocks, number);
         }
         let at = self.requested.iter().position(|(requested, ..)| *requested == number);
         let (_, pending, permit) = self.requested.remove(at.expect("it was requested")).expect("it was found there");
@@ -123,23 +125,23 @@ impl Shared {
         while self.kept.len() >= blocks.most {
             self.kept.pop_front();
         }
-        let block = object.answer(pending)?;
+        let block = blocks.object.answer(pending)?;
         self.kept.push_back((number, block.clone()));
         drop(permit);
         if reads_ahead {
-            self.request_after(object, number);
+            self.request_after(blocks, number);
         }
         Ok(block)
     }
 
     /// Requests blocks after this one while other objects leave some.
-    fn request_after(&mut self, object: &Object, number: u64) {
-        for next in number + 1..object.size().div_ceil(PART) {
+    fn request_after(&mut self, blocks: &ObjectBlocks, number: u64) {
+        for next in number + 1..(blocks.size() - blocks.start).div_ceil(PART) {
             if self.is_requested(next) || self.kept.iter().any(|(kept, _)| *kept == next) {
                 continue;
             }
-            let Some(permit) = object.store.ahead.permit() else { return };
-            self.request(object, next, Some(permit));
+            let Some(permit) = blocks.object.store.ahead.permit() else { return };
+            self.request(blocks, next, Some(permit));
         }
     }
 
@@ -147,9 +149,10 @@ impl Shared {
         self.requested.iter().any(|(requested, ..)| *requested == number)
     }
 
-    fn request(&mut self, object: &Object, number: u64, permit: Option<Permit>) {
-        let range = number * PART..((number + 1) * PART).min(object.size());
-        self.requested.push_back((number, object.begin(range), permit));
+    fn request(&mut self, blocks: &ObjectBlocks, number: u64, permit: Option<Permit>) {
+        let begin = blocks.start + number * PART;
+        let pending = blocks.object.begin(begin..(begin + PART).min(blocks.size()));
+        self.requested.push_back((number, pending, permit));
     }
 }
 
@@ -164,16 +167,17 @@ pub(in crate::input) struct ObjectReader {
 impl ObjectReader {
     /// Reads from front to back.
     pub(in crate::input) fn new(object: Object) -> Self {
-        Self { blocks: ObjectBlocks { object, most: 1, shared: Arc::default() }, place: 0, reads_ahead: true }
+        Self { blocks: ObjectBlocks { object, start: 0, most: 1, shared: Arc::default() }, place: 0, reads_ahead: true }
     }
 
     pub(in crate::input) fn size(&self) -> u64 {
         self.blocks.size()
     }
 
-    /// Continues at this position.
+    /// Continues at this position, and requests nothing before it.
     pub(in crate::input) fn seek(&mut self, to: u64) {
-        *self = Self { place: to, ..Self::new(self.blocks.object.clone()) };
+        *self = Self::new(self.blocks.object.clone());
+        (self.place, self.blocks.start) = (to, to);
     }
 }
 
