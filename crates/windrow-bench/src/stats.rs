@@ -1,6 +1,7 @@
 //! Medians, percentiles, and confidence intervals of medians.
 
-pub use windrow_scenarios::stats::{median, quantile};
+pub use windrow_scenarios::stats::median;
+pub use windrow_testkit::contract::quantile;
 
 use crate::work::Random;
 
