@@ -57,13 +57,12 @@ impl Line {
     pub fn new(arm: &Samples, serial: &Samples) -> Self {
         let ratios: Vec<f64> = arm.times.iter().zip(&serial.times).map(|(time, serial)| time / serial).collect();
         let sum = |values: &[f64]| values.iter().sum::<f64>();
-        let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
         Self {
             nanos: median(&arm.times),
             ratio: median(&ratios),
             interval: interval(&ratios),
             spread: (quantile(&ratios, 0.1), quantile(&ratios, 0.9)),
-            fastest: least(&arm.times) / least(&serial.times),
+            fastest: quantile(&arm.times, 0.0) / quantile(&serial.times, 0.0),
             p90: quantile(&arm.singles, 0.9) / quantile(&serial.singles, 0.9),
             cpu: sum(&arm.cpu) / sum(&serial.cpu),
             cpu_at_rest: sum(&arm.cpu_at_rest) / arm.cpu_at_rest.len().max(1) as f64,
