@@ -2,7 +2,8 @@
 //!
 //! The library skips fields that it does not know. A list of booleans takes no bytes there, whatever its length, and after the end of a file
 //! neither do numbers. So a few bytes of nested lists would keep it busy for years. Such lists are errors of the file. (Parquet itself has no
-//! lists of booleans in these places.)
+//! lists of booleans in these places.) It reads fields that it knows without a look at their types, so fields of other types are errors, too:
+//! what follows them would be read in two ways.
 
 use std::collections::HashSet;
 use std::io::{self, Read};
@@ -43,7 +44,7 @@ impl<R: ChunkReader> ParquetFile<R> {
             file.get_read(at)?.read_exact(&mut length)?;
             let length = u64::from(u32::from_le_bytes(length));
             if let Some(begin) = at.checked_sub(length) {
-                is_encrypted = check(file.get_read(begin)?.take(length))?.has_encryption;
+                is_encrypted = check(file.get_read(begin)?.take(length), "File")?.has_encryption;
             }
         }
         Ok(Self { file, is_encrypted, pages: Mutex::default() })
@@ -68,7 +69,7 @@ impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         if start.saturating_add(TAIL) < self.file.len() && !pages.contains(&start) {
-            let Header { bytes, has_page, .. } = check(self.file.get_read(start)?)?;
+            let Header { bytes, has_page, .. } = check(self.file.get_read(start)?, "Page")?;
             // A header without a page is followed by the next header.
             if has_page {
                 pages.insert(start + bytes);
@@ -98,16 +99,63 @@ const COMPRESSED_SIZE: u64 = 3;
 /// The field of a footer with the encryption of the columns.
 const ENCRYPTION: u64 = 8;
 
+/// The kinds of a struct's fields, in the order of their ids: integers, booleans, bytes, doubles, strings, structs by their names, and lists of these.
+/// `-` and structs without fields here are of any kind.
+fn fields(of: &str) -> &'static str {
+    match of {
+        "File" => "int [Element int [Group [Pair string [Unit - string",
+        "Element" => "int int int string int int int int int Logical",
+        "Logical" => "Any Any Any Any Ints Any Time Time - Integer Any Any Any Any Any Variant Geography Geography",
+        "Time" => "bool Unit",
+        "Unit" => "Any Any Any",
+        "Integer" => "byte bool",
+        "Variant" => "byte",
+        "Geography" => "string int",
+        "Group" => "[Chunk int int [Sorting int int int",
+        "Sorting" => "int bool bool",
+        "Chunk" => "string int Column int int int int - string",
+        "Column" => "int [int [string int int int int [Pair int int int Statistics [Ints int int Sizes Shapes",
+        "Pair" => "string string",
+        "Ints" => "int int int",
+        "Sizes" => "int [int [int",
+        "Shapes" => "Box [int",
+        "Box" => "double double double double double double double double",
+        "Statistics" => "string string int int string string bool bool",
+        "Page" => "int int int int Data Any Dictionary Data2",
+        "Data" => "int int int int Statistics",
+        "Dictionary" => "int int bool",
+        "Data2" => "int int int int int int bool Statistics",
+        _ => "",
+    }
+}
+
+/// True if a value of this kind may be where `what` is expected.
+fn fits(kind: u8, what: &str) -> bool {
+    match what {
+        "" | "-" => true,
+        "int" => (4..=6).contains(&kind),
+        "bool" => BOOLEANS.contains(&kind),
+        "byte" => kind == 3,
+        "double" => kind == 7,
+        "string" => kind == 8,
+        list if list.starts_with('[') => kind == 9,
+        _ => kind == STRUCT,
+    }
+}
+
 /// Checks a struct in the compact protocol of Thrift.
-fn check(read: impl Read) -> Result<Header, ParquetError> {
+fn check(read: impl Read, what: &str) -> Result<Header, ParquetError> {
     let mut walk = Walk::new(read);
-    match walk.value(STRUCT, DEPTH) {
+    match walk.value(STRUCT, what, DEPTH) {
         Ok(()) => Ok(walk.header),
         // The library has better messages for other faults.
         Err(End::Early) => Ok(Header::default()),
         Err(End::Endless(count)) => {
             let message = format!("a list of {count} booleans in a header, which holds none");
             Err(ParquetError::General(message))
+        }
+        Err(End::Foreign(kind)) => {
+            Err(ParquetError::General(format!("a field of kind {kind} in a header, where Parquet has another")))
         }
         Err(End::Short) => Err(ParquetError::EOF("a header ends past the end of the file".to_owned())),
     }
@@ -121,6 +169,8 @@ enum End {
     /// The data ends in a value of fixed length, which the library detects.
     Short,
     Endless(u64),
+    /// A value of this kind in the place of another.
+    Foreign(u8),
 }
 
 impl From<io::Error> for End {
@@ -167,9 +217,10 @@ impl<R: Read> Walk<R> {
         if skipped == bytes { Ok(()) } else { Err(End::Short) }
     }
 
-    fn value(&mut self, kind: u8, depth: usize) -> Result<(), End> {
+    fn value(&mut self, kind: u8, what: &str, depth: usize) -> Result<(), End> {
         let below = depth.checked_sub(1).ok_or(End::Early)?;
         match kind {
+            _ if !fits(kind, what) => Err(End::Foreign(kind)),
             1 | 2 => Ok(()),
             3 => self.byte().map(drop),
             4..=6 => self.number().map(drop),
@@ -181,12 +232,12 @@ impl<R: Read> Walk<R> {
             9 | 10 => {
                 let header = self.byte()?;
                 let count = if header >> 4 == 15 { self.number()? } else { u64::from(header >> 4) };
-                self.values(&[header & 15], count, below)
+                self.values(&[header & 15], what.strip_prefix('[').unwrap_or(""), count, below)
             }
             11 => {
                 let count = self.number()?;
                 let kinds = if count > 0 { self.byte()? } else { 0 };
-                self.values(&[kinds >> 4, kinds & 15], count, below)
+                self.values(&[kinds >> 4, kinds & 15], "", count, below)
             }
             STRUCT => {
                 let mut field = 0_u64;
@@ -196,15 +247,16 @@ impl<R: Read> Walk<R> {
                         return Ok(());
                     }
                     field = match header >> 4 {
-                        // Signs are in the lowest bit.
-                        0 => self.number()? >> 1,
+                        // The lowest bit is the sign.
+                        0 => Some(self.number()?).filter(|id| id & 1 == 0).ok_or(End::Foreign(header))? >> 1,
                         more => field.wrapping_add(u64::from(more)),
                     };
                     self.header.has_encryption |= depth == DEPTH && field == ENCRYPTION;
                     if depth == DEPTH && field == COMPRESSED_SIZE && (4..=6).contains(&(header & 15)) {
                         self.header.has_page = self.number()? != 0;
                     } else {
-                        self.value(header & 15, below)?;
+                        let place = usize::try_from(field.wrapping_sub(1)).unwrap_or(usize::MAX);
+                        self.value(header & 15, fields(what).split(' ').nth(place).unwrap_or(""), below)?;
                     }
                 }
             }
@@ -213,12 +265,12 @@ impl<R: Read> Walk<R> {
         }
     }
 
-    fn values(&mut self, kinds: &[u8], count: u64, depth: usize) -> Result<(), End> {
+    fn values(&mut self, kinds: &[u8], what: &str, count: u64, depth: usize) -> Result<(), End> {
         if count > MOST && kinds.iter().all(|kind| BOOLEANS.contains(kind)) {
             return Err(End::Endless(count));
         }
         for _ in 0..count {
-            kinds.iter().try_for_each(|&kind| self.value(kind, depth))?;
+            kinds.iter().try_for_each(|&kind| self.value(kind, what, depth))?;
         }
         Ok(())
     }
@@ -229,7 +281,7 @@ mod tests {
     use super::*;
 
     fn walked(bytes: &[u8]) -> Result<(), End> {
-        Walk::new(bytes).value(STRUCT, DEPTH)
+        Walk::new(bytes).value(STRUCT, "", DEPTH)
     }
 
     #[test]
@@ -256,11 +308,11 @@ mod tests {
     fn a_header_shows_whether_a_page_follows() {
         // Fields 1 to 3, as numbers; the size of the page is the third.
         for (size, has_page) in [(0, false), (14, true)] {
-            let header = check(&[0x15, 0, 0x15, 2, 0x15, size, 0][..]).unwrap();
+            let header = check(&[0x15, 0, 0x15, 2, 0x15, size, 0][..], "Page").unwrap();
             assert_eq!((header.bytes, header.has_page), (7, has_page));
         }
         // The third field, named by its number.
-        assert!(check(&[0x05, 6, 14, 0][..]).unwrap().has_page);
+        assert!(check(&[0x05, 6, 14, 0][..], "Page").unwrap().has_page);
     }
 
     #[test]
@@ -273,6 +325,18 @@ mod tests {
         // Inside lists and structs.
         assert_eq!(walked(&[0x19, 0x2c, 0, 0x19, 0xf1, 65]), Err(End::Endless(65)));
         assert_eq!(walked(&[0x1c; 200]), Err(End::Early));
-        assert!(check(&[0x19, 0xf1, 65][..]).unwrap_err().to_string().contains("a list of 65 booleans"));
+        assert!(check(&[0x19, 0xf1, 65][..], "").unwrap_err().to_string().contains("a list of 65 booleans"));
+    }
+    #[test]
+    fn fields_have_the_kinds_of_parquet() {
+        let foreign =
+            |bytes: &[u8], what| check(bytes, what).unwrap_err().to_string().contains("where Parquet has another");
+        // The header of a data page as a number, which the library reads as a struct.
+        assert!(foreign(&[0x55, 0x55, 0], "Page"));
+        assert!(foreign(&[0x5c, 0x18, 0, 0, 0], "Page"));
+        // An element of the schema as a string, and an id below zero.
+        assert!(foreign(&[0x29, 0x18, 0, 0], "File"));
+        assert!(foreign(&[0x05, 1, 0, 0], "File"));
+        assert!(check(&[0x15, 2, 0x19, 0x1c, 0x48, 1, b'a', 0, 0][..], "File").is_ok());
     }
 }
