@@ -24,17 +24,7 @@ pub(crate) struct Settings {
 const IN_TEXT: &str = "special_in_text";
 
 /// The order of the library.
-const ORDER: [&str; 9] = [
-    "version",
-    "truncation",
-    "padding",
-    "added_tokens",
-    "normalizer",
-    "pre_tokenizer",
-    "post_processor",
-    "decoder",
-    "model",
-];
+const ORDER: &str = "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model";
 
 fn failed(error: serde_json::Error) -> PyErr {
     TokenizerError::new_err(error.to_string())
@@ -79,7 +69,7 @@ impl Settings {
         if let Some((name, part)) = part {
             parts.insert(name, serde_json::from_str(part).map_err(failed)?);
         }
-        let place = |name: &str| ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len());
+        let place = |name: &str| ORDER.split(' ').position(|known| known == name).unwrap_or(usize::MAX);
         let mut parts: Vec<(&str, &RawValue)> = parts.into_iter().collect();
         parts.sort_by_key(|(name, _)| (place(name), *name));
         let texts: Vec<String> = parts.iter().map(|(name, value)| format!("{name:?}:{}", value.get())).collect();

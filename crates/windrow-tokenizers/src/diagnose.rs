@@ -181,63 +181,52 @@ pub(crate) fn not_parquet(first: &[u8]) -> Option<Foreign> {
 /// Kind of a file by its name, if windrow does not read that kind.
 pub(crate) fn by_name(path: &Path) -> Option<Foreign> {
     let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+    let kinds = [
+        (".tar .tgz .tbz .tbz2 .txz .tzst", TAR),
+        (".zip", ZIP),
+        (".7z", SEVEN_ZIP),
+        (".rar", RAR),
+        (".warc .warc.wet .warc.wat .wet .wat", WARC),
+        (".csv .tsv", CSV),
+        (".arrow .feather .arrows .ipc", ARROW),
+        (".avro", AVRO),
+        (".orc", ORC),
+        (".json", JSON),
+        (".jl .jsonlines .jsonls", LINES_OF_JSON),
+        (".pkl .pickle", PICKLE),
+    ];
     let compressions = [
         (".lz4", LZ4),
         (".br", BROTLI),
         (".lzma", LZMA),
         (".lz", LZIP),
         (".lzo", LZOP),
-        (".sz", SNAPPY),
-        (".snappy", SNAPPY),
+        (".sz .snappy", SNAPPY),
         (".z", COMPRESS),
     ];
-    let kinds: [(&[&str], Foreign); 12] = [
-        (&[".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst"], TAR),
-        (&[".zip"], ZIP),
-        (&[".7z"], SEVEN_ZIP),
-        (&[".rar"], RAR),
-        (&[".warc", ".warc.wet", ".warc.wat", ".wet", ".wat"], WARC),
-        (&[".csv", ".tsv"], CSV),
-        (&[".arrow", ".feather", ".arrows", ".ipc"], ARROW),
-        (&[".avro"], AVRO),
-        (&[".orc"], ORC),
-        (&[".json"], JSON),
-        (&[".jl", ".jsonlines", ".jsonls"], LINES_OF_JSON),
-        (&[".pkl", ".pickle"], PICKLE),
-    ];
     let (stem, _) = Compression::of_name(&name);
-    let compressed = compressions.iter().find_map(|(suffix, kind)| Some((stem.strip_suffix(suffix)?, *kind)));
-    let stem = compressed.map_or(stem, |(stem, _)| stem);
+    let compressed = of_suffix(stem, &compressions);
+    let kind = of_suffix(compressed.map_or(stem, |(stem, _)| stem), &kinds).map(|(_, kind)| kind);
     let archive = |kind: &Foreign| [TAR, WARC].contains(kind);
-    let kind = kinds.iter().find(|(suffixes, _)| suffixes.iter().any(|suffix| stem.ends_with(suffix)));
-    let kind = kind.map(|(_, kind)| *kind);
     // `.tar.lz` is unpacked in one step; `.csv.lz` is decompressed first.
     kind.filter(archive).or(compressed.map(|(_, kind)| kind)).or(kind)
 }
 
+/// A name without the first of these suffixes that it has, and the suffix's kind.
+fn of_suffix<'n>(name: &'n str, kinds: &[(&str, Foreign)]) -> Option<(&'n str, Foreign)> {
+    let mut suffixes = kinds.iter().flat_map(|&(suffixes, kind)| suffixes.split(' ').map(move |suffix| (suffix, kind)));
+    suffixes.find_map(|(suffix, kind)| Some((name.strip_suffix(suffix)?, kind)))
+}
+
 /// True if a file describes its folder, by its name.
 pub(crate) fn is_about(path: &Path) -> bool {
-    const NAMES: [&str; 14] = [
-        "readme",
-        "license",
-        "licence",
-        "copying",
-        "copyright",
-        "notice",
-        "changelog",
-        "changes",
-        "citation",
-        "authors",
-        "contributing",
-        "code_of_conduct",
-        "security",
-        "checksums",
-    ];
+    const NAMES: &str = "readme license licence copying copyright notice changelog changes citation authors contributing \
+        code_of_conduct security checksums";
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
     let is_one =
-        |known: &&str| stem.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']));
-    NAMES.iter().any(is_one) || stem.ends_with("sums") || stem.ends_with("md5sum")
+        |word: &str| stem.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']));
+    NAMES.split(' ').any(is_one) || stem.ends_with("sums") || stem.ends_with("md5sum")
 }
 
 /// The cause of a syntax error and its remedy, formatted to follow the parser's message, if the bytes at the error show the cause.

@@ -131,15 +131,11 @@ fn fields(of: &str) -> &'static str {
 
 /// True if a value of this kind may be where `what` is expected.
 fn fits(kind: u8, what: &str) -> bool {
-    match what {
-        "" | "-" => true,
-        "int" => (4..=6).contains(&kind),
-        "bool" => BOOLEANS.contains(&kind),
-        "byte" => kind == 3,
-        "double" => kind == 7,
-        "string" => kind == 8,
-        list if list.starts_with('[') => kind == 9,
-        _ => kind == STRUCT,
+    match (what, kind) {
+        ("" | "-", _) | ("bool", 1 | 2) | ("byte", 3) | ("int", 4..=6) | ("double", 7) | ("string", 8) => true,
+        (list, 9) => list.starts_with('['),
+        (name, STRUCT) => name.starts_with(|first: char| first.is_ascii_uppercase()),
+        _ => false,
     }
 }
 
@@ -155,7 +151,7 @@ fn check(read: impl Read, what: &str) -> Result<Header, ParquetError> {
             Err(ParquetError::General(message))
         }
         Err(End::Foreign(kind)) => {
-            Err(ParquetError::General(format!("a field of kind {kind} in a header, where Parquet has another")))
+            Err(ParquetError::General(format!("a field of a header has the wrong type, {kind}")))
         }
         Err(End::Short) => Err(ParquetError::EOF("a header ends past the end of the file".to_owned())),
     }
@@ -179,7 +175,6 @@ impl From<io::Error> for End {
     }
 }
 
-const BOOLEANS: [u8; 2] = [1, 2];
 const STRUCT: u8 = 12;
 
 struct Walk<R> {
@@ -266,7 +261,7 @@ impl<R: Read> Walk<R> {
     }
 
     fn values(&mut self, kinds: &[u8], what: &str, count: u64, depth: usize) -> Result<(), End> {
-        if count > MOST && kinds.iter().all(|kind| BOOLEANS.contains(kind)) {
+        if count > MOST && kinds.iter().all(|kind| matches!(kind, 1 | 2)) {
             return Err(End::Endless(count));
         }
         for _ in 0..count {
@@ -329,8 +324,7 @@ mod tests {
     }
     #[test]
     fn fields_have_the_kinds_of_parquet() {
-        let foreign =
-            |bytes: &[u8], what| check(bytes, what).unwrap_err().to_string().contains("where Parquet has another");
+        let foreign = |bytes: &[u8], what| check(bytes, what).unwrap_err().to_string().contains("has the wrong type");
         // The header of a data page as a number, which the library reads as a struct.
         assert!(foreign(&[0x55, 0x55, 0], "Page"));
         assert!(foreign(&[0x5c, 0x18, 0, 0, 0], "Page"));
