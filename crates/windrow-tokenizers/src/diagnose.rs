@@ -224,8 +224,7 @@ pub(crate) fn is_about(path: &Path) -> bool {
         code_of_conduct security checksums";
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
-    let is_one =
-        |word: &str| stem.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']));
+    let is_one = |name| stem.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']));
     NAMES.split(' ').any(is_one) || stem.ends_with("sums") || stem.ends_with("md5sum")
 }
 
