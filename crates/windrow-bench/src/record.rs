@@ -98,7 +98,7 @@ impl Recording {
         self.record
     }
 
-    /// Whether a record may be written; a program asks before it measures. Always `Ok` if none is wanted.
+    /// Refuses a record before the program measures. Always `Ok` if none is wanted.
     ///
     /// # Errors
     /// When tracked files outside `bench` differ from the commit: no checkout could repeat the record.
@@ -106,10 +106,10 @@ impl Recording {
         if self.record { allowed_of(&commit(), std::env::var_os(ALLOW_DIRTY).is_some()) } else { Ok(()) }
     }
 
-    /// As [`allowed`](Self::allowed), where a record is `whole` only without an `option`.
+    /// [`allowed`](Self::allowed) for a program that measures only a part if it has `option`: `whole` is false then.
     ///
     /// # Errors
-    /// As there, and if a record of a part is wanted.
+    /// The errors of [`allowed`](Self::allowed), and a wanted record of a part.
     pub fn allowed_whole(self, whole: bool, option: &str) -> Result<(), String> {
         match self.record && !whole {
             true => Err(format!("a record holds all cells\n  hint: --record without {option}")),
