@@ -8,6 +8,8 @@ use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::ParquetError;
 
+use super::thrift;
+
 /// Number of values that a page of any size may claim: empty strings take next to no bytes.
 const FREE: usize = 1 << 24;
 
@@ -112,22 +114,7 @@ fn levels_of(buf: &[u8], count: u32, encodings: [Encoding; 2], levels: [i16; 2])
 
 /// Checks the number of values of a section of `DELTA_BINARY_PACKED`. Returns the end of the section, if it is complete.
 fn deltas(bytes: &[u8], count: u32) -> Result<Option<usize>, ParquetError> {
-    let mut at = 0;
-    let mut number = || {
-        let (mut number, mut shift) = (0_u64, 0);
-        loop {
-            let byte = *bytes.get(at).filter(|_| shift < 64)?;
-            at += 1;
-            number |= u64::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                return Some(number);
-            }
-        }
-    };
-    let (Some(block), Some(parts), Some(values), Some(_)) = (number(), number(), number(), number()) else {
-        return Ok(None);
-    };
+    let Some(([block, parts, values, _], mut at)) = thrift::numbers(bytes) else { return Ok(None) };
     let most = FREE.max(bytes.len().saturating_mul(PER_BYTE)).min(count as usize) as u64;
     if values > most {
         return Err(implausible(values));

@@ -4,9 +4,13 @@
 //! neither do numbers. So a few bytes of nested lists would keep it busy for years. Such lists are errors of the file. (Parquet itself has no
 //! lists of booleans in these places.) It reads fields that it knows without a look at their types, so fields of other types are errors, too:
 //! what follows them would be read in two ways.
+//!
+//! It also reserves memory for the claimed size of a page, so claims that the bytes of a page cannot satisfy are errors, as they are in
+//! `pages`.
 
 use std::collections::HashSet;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -18,6 +22,12 @@ const MOST: u64 = 64;
 
 /// Nesting depth that is followed. The library's limit is lower.
 const DEPTH: usize = 96;
+
+/// Bytes that a page of any size may claim.
+const FREE: u64 = 1 << 24;
+
+/// Additional bytes that a page may claim per compressed byte: the shortest block of Zstandard has 4 bytes, and the longest gives 128 KiB.
+const PER_BYTE: u64 = 1 << 15;
 
 /// The length of the footer, and the magic bytes at the end of a file.
 const TAIL: u64 = 8;
@@ -69,9 +79,13 @@ impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         if start.saturating_add(TAIL) < self.file.len() && !pages.contains(&start) {
-            let Header { bytes, has_page, .. } = check(self.file.get_read(start)?, "Page")?;
+            let Header { bytes, sizes: [plain, compressed], .. } = check(self.file.get_read(start)?, "Page")?;
+            if plain > FREE.saturating_add(compressed.saturating_mul(PER_BYTE)) {
+                let message = format!("a page of {compressed} bytes claims to have {plain}, which they cannot hold");
+                return Err(ParquetError::General(message));
+            }
             // A header without a page is followed by the next header.
-            if has_page {
+            if compressed > 0 {
                 pages.insert(start + bytes);
             }
         }
@@ -79,6 +93,9 @@ impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        if start.saturating_add(length as u64) > self.file.len() {
+            return Err(ParquetError::EOF("a page ends past the end of the file".to_owned()));
+        }
         self.file.get_bytes(start, length)
     }
 }
@@ -87,14 +104,14 @@ impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
 #[derive(Debug, Default)]
 struct Header {
     bytes: u64,
-    /// True if its page has bytes.
-    has_page: bool,
+    /// Bytes of its page, decompressed and compressed.
+    sizes: [u64; 2],
     /// True if a footer names an encryption.
     has_encryption: bool,
 }
 
-/// The field of a header with the size of its page.
-const COMPRESSED_SIZE: u64 = 3;
+/// The places of the sizes of a page in its header.
+const SIZES: Range<usize> = 1..3;
 
 /// The field of a footer with the encryption of the columns.
 const ENCRYPTION: u64 = 8;
@@ -139,22 +156,28 @@ fn fits(kind: u8, what: &str) -> bool {
     }
 }
 
+/// The first four numbers of `bytes`, and the place after them.
+pub(super) fn numbers(bytes: &[u8]) -> Option<([u64; 4], usize)> {
+    let mut walk = Walk::new(bytes);
+    let mut numbers = [0; 4];
+    for number in &mut numbers {
+        *number = walk.number().ok()?;
+    }
+    Some((numbers, walk.header.bytes as usize))
+}
+
 /// Checks a struct in the compact protocol of Thrift.
 fn check(read: impl Read, what: &str) -> Result<Header, ParquetError> {
     let mut walk = Walk::new(read);
-    match walk.value(STRUCT, what, DEPTH) {
-        Ok(()) => Ok(walk.header),
+    let fault = match walk.value(STRUCT, what, DEPTH) {
+        Ok(()) => return Ok(walk.header),
         // The library has better messages for other faults.
-        Err(End::Early) => Ok(Header::default()),
-        Err(End::Endless(count)) => {
-            let message = format!("a list of {count} booleans in a header, which holds none");
-            Err(ParquetError::General(message))
-        }
-        Err(End::Foreign(kind)) => {
-            Err(ParquetError::General(format!("a field of a header has the wrong type, {kind}")))
-        }
-        Err(End::Short) => Err(ParquetError::EOF("a header ends past the end of the file".to_owned())),
-    }
+        Err(End::Early) => return Ok(Header::default()),
+        Err(End::Endless(count)) => format!("a list of {count} booleans in a header, which holds none"),
+        Err(End::Foreign(kind)) => format!("a field of a header has the wrong type, {kind}"),
+        Err(End::Short) => "a header ends past the end of the file".to_owned(),
+    };
+    Err(ParquetError::General(fault))
 }
 
 /// The reason that a walk ends early.
@@ -180,11 +203,13 @@ const STRUCT: u8 = 12;
 struct Walk<R> {
     read: R,
     header: Header,
+    /// The last number of a field. Its lowest bit is the sign.
+    number: u64,
 }
 
 impl<R: Read> Walk<R> {
     fn new(read: R) -> Self {
-        Self { read, header: Header::default() }
+        Self { read, header: Header::default(), number: 0 }
     }
 
     fn byte(&mut self) -> Result<u8, End> {
@@ -218,7 +243,7 @@ impl<R: Read> Walk<R> {
             _ if !fits(kind, what) => Err(End::Foreign(kind)),
             1 | 2 => Ok(()),
             3 => self.byte().map(drop),
-            4..=6 => self.number().map(drop),
+            4..=6 => self.number().map(|number| self.number = number),
             7 => self.skip(8),
             8 => {
                 let bytes = self.number()?;
@@ -247,11 +272,10 @@ impl<R: Read> Walk<R> {
                         more => field.wrapping_add(u64::from(more)),
                     };
                     self.header.has_encryption |= depth == DEPTH && field == ENCRYPTION;
-                    if depth == DEPTH && field == COMPRESSED_SIZE && (4..=6).contains(&(header & 15)) {
-                        self.header.has_page = self.number()? != 0;
-                    } else {
-                        let place = usize::try_from(field.wrapping_sub(1)).unwrap_or(usize::MAX);
-                        self.value(header & 15, fields(what).split(' ').nth(place).unwrap_or(""), below)?;
+                    let place = usize::try_from(field.wrapping_sub(1)).unwrap_or(usize::MAX);
+                    self.value(header & 15, fields(what).split(' ').nth(place).unwrap_or(""), below)?;
+                    if depth == DEPTH && SIZES.contains(&place) {
+                        self.header.sizes[place - SIZES.start] = self.number >> 1;
                     }
                 }
             }
@@ -300,14 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn a_header_shows_whether_a_page_follows() {
+    fn a_header_gives_the_sizes_of_its_page() {
         // Fields 1 to 3, as numbers; the size of the page is the third.
-        for (size, has_page) in [(0, false), (14, true)] {
-            let header = check(&[0x15, 0, 0x15, 2, 0x15, size, 0][..], "Page").unwrap();
-            assert_eq!((header.bytes, header.has_page), (7, has_page));
+        for size in [0, 7] {
+            let header = check(&[0x15, 0, 0x15, 4, 0x15, size << 1, 0][..], "Page").unwrap();
+            assert_eq!((header.bytes, header.sizes), (7, [2, u64::from(size)]));
         }
         // The third field, named by its number.
-        assert!(check(&[0x05, 6, 14, 0][..], "Page").unwrap().has_page);
+        assert_eq!(check(&[0x05, 6, 14, 0][..], "Page").unwrap().sizes, [0, 7]);
     }
 
     #[test]
@@ -322,6 +346,7 @@ mod tests {
         assert_eq!(walked(&[0x1c; 200]), Err(End::Early));
         assert!(check(&[0x19, 0xf1, 65][..], "").unwrap_err().to_string().contains("a list of 65 booleans"));
     }
+
     #[test]
     fn fields_have_the_kinds_of_parquet() {
         let foreign = |bytes: &[u8], what| check(bytes, what).unwrap_err().to_string().contains("has the wrong type");
@@ -332,5 +357,29 @@ mod tests {
         assert!(foreign(&[0x29, 0x18, 0, 0], "File"));
         assert!(foreign(&[0x05, 1, 0, 0], "File"));
         assert!(check(&[0x15, 2, 0x19, 0x1c, 0x48, 1, b'a', 0, 0][..], "File").is_ok());
+    }
+
+    #[test]
+    fn pages_claim_no_more_than_their_bytes_can_hold() {
+        // The header of a page before an empty footer. Claims are i32.
+        let page = |plain: u32, compressed: u32| {
+            let number = |mut number: u32| {
+                let mut bytes = Vec::new();
+                while number >= 0x80 {
+                    bytes.push(number as u8 | 0x80);
+                    number >>= 7;
+                }
+                [bytes, vec![number as u8]].concat()
+            };
+            let header = [&[0x15, 0, 0x15][..], &number(plain << 1), &[0x15], &number(compressed << 1), &[0]].concat();
+            let file = [&header[..], &[0; 64], &1_u32.to_le_bytes(), b"PAR1"].concat();
+            ParquetFile::new(Bytes::from(file)).unwrap()
+        };
+        let refused = |plain, compressed| page(plain, compressed).get_read(0).err().map(|error| error.to_string());
+        assert_eq!(refused(1 << 24, 0), None);
+        assert_eq!(refused((1 << 24) + (1 << 15), 1), None);
+        assert!(refused((1 << 24) + (1 << 15) + 1, 1).unwrap().contains("a page of 1 bytes claims to have 16809985"));
+        assert_eq!(refused(i32::MAX as u32, 65_024), None);
+        assert!(page(5, 5).get_bytes(8, 1 << 40).unwrap_err().to_string().contains("past the end"));
     }
 }
