@@ -86,9 +86,11 @@ test('an iterable that aborts ends its call', async () => {
 
 test('an item without a result fails its own call', async () => {
   const calls = Array.from({ length: 50 }, (_, number) => gpt2.decode([number % 7 === 3 ? 60_000 : 64]));
-  for (const [number, call] of calls.entries()) {
-    await (number % 7 === 3 ? assert.rejects(call, { name: 'ItemError', item: 0, message: /^item 0: id 60000/ }) : call.then((text) => assert.equal(text, 'a')));
-  }
+  await Promise.all(
+    calls.map((call, number) =>
+      number % 7 === 3 ? assert.rejects(call, { name: 'ItemError', item: 0, message: /^item 0: id 60000/ }) : call.then((text) => assert.equal(text, 'a')),
+    ),
+  );
 });
 
 test('ids that change after the call', async () => {

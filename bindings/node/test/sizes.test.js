@@ -55,7 +55,5 @@ test('an error after some waiting', async () => {
   const { signal } = controller;
   const calls = [gpt2.encodeBatch(many, { signal }), gpt2.decodeBatch(idsOfEach, { signal })];
   controller.abort();
-  for (const call of calls) {
-    await assert.rejects(call, { name: 'AbortError' });
-  }
+  await Promise.all(calls.map((call) => assert.rejects(call, { name: 'AbortError' })));
 });

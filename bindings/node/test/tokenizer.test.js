@@ -206,10 +206,10 @@ test('a batch that is disposed of while it is decoded is an error, or decodes as
       const batch = await gpt2.encodeBatch(texts);
       const { ids, offsets } = batch;
       const items = list ? Array.from(texts.keys(), (item) => ids.subarray(offsets[item], offsets[item + 1])) : batch;
-      const call = gpt2.decodeBatch(items);
+      const call = gpt2.decodeBatch(items).catch((error) => error);
       await new Promise((resolve) => setTimeout(resolve, wait));
       batch[Symbol.dispose]();
-      const outcome = await call.catch((error) => error);
+      const outcome = await call;
       assert.ok(outcome.code === 'ERR_WINDROW_DISPOSED' || outcome.length === texts.length, String(outcome));
     }
   }
