@@ -116,7 +116,8 @@ impl<'a> Case<'a> {
             "read" => {
                 let inputs = self.inputs()?;
                 spent(|| {
-                    let (mut reader, mut used) = (Reader::new(inputs, BATCH), Batch::default());
+                    // A text in parts, as the job reads it.
+                    let (mut reader, mut used) = (Reader::new(inputs, BATCH).split_texts(), Batch::default());
                     while let Some(batch) = reader.next_batch(used, &mut |_| Ok(()))? {
                         used = batch;
                     }
