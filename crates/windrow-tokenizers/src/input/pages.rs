@@ -147,10 +147,10 @@ fn deltas(bytes: &[u8], count: u32) -> Result<Option<usize>, ParquetError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn varint(mut number: u64) -> Vec<u8> {
+    pub(in crate::input) fn varint(mut number: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         while number >= 0x80 {
             bytes.push(number as u8 | 0x80);

@@ -10,7 +10,6 @@
 
 use std::collections::HashSet;
 use std::io::{self, Read};
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -37,7 +36,7 @@ const TAIL: u64 = 8;
 pub(crate) struct ParquetFile<R> {
     file: R,
     is_encrypted: bool,
-    /// Starts of pages whose headers were checked: the library looks at some headers first and reads their pages later.
+    /// Starts of pages whose headers were checked: the library looks at some headers first and gets their pages later.
     pages: Mutex<HashSet<u64>>,
 }
 
@@ -75,13 +74,17 @@ impl<R: Length> Length for ParquetFile<R> {
 impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
     type T = R::T;
 
-    /// The library reads headers of pages here, pages after a header, and the end of the file.
+    /// The library reads headers of pages and the end of the file here. After a header that it has read before, it begins here and reads
+    /// nothing; so a header that lies in a page, which was not checked, is the end of the file.
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        if start.saturating_add(TAIL) < self.file.len() && !pages.contains(&start) {
+        if pages.contains(&start) {
+            return self.file.get_read(self.file.len());
+        }
+        if start.saturating_add(TAIL) < self.file.len() {
             let Header { bytes, sizes: [plain, compressed], .. } = check(self.file.get_read(start)?, "Page")?;
             if plain > FREE.saturating_add(compressed.saturating_mul(PER_BYTE)) {
-                let message = format!("a page of {compressed} bytes claims to have {plain}, which they cannot hold");
+                let message = format!("a page claims to have {plain} bytes, too many for {compressed} compressed");
                 return Err(ParquetError::General(message));
             }
             // A header without a page is followed by the next header.
@@ -109,9 +112,6 @@ struct Header {
     /// True if a footer names an encryption.
     has_encryption: bool,
 }
-
-/// The places of the sizes of a page in its header.
-const SIZES: Range<usize> = 1..3;
 
 /// The field of a footer with the encryption of the columns.
 const ENCRYPTION: u64 = 8;
@@ -159,10 +159,8 @@ fn fits(kind: u8, what: &str) -> bool {
 /// The first four numbers of `bytes`, and the place after them.
 pub(super) fn numbers(bytes: &[u8]) -> Option<([u64; 4], usize)> {
     let mut walk = Walk::new(bytes);
-    let mut numbers = [0; 4];
-    for number in &mut numbers {
-        *number = walk.number().ok()?;
-    }
+    let mut next = || walk.number().ok();
+    let numbers = [next()?, next()?, next()?, next()?];
     Some((numbers, walk.header.bytes as usize))
 }
 
@@ -203,8 +201,8 @@ const STRUCT: u8 = 12;
 struct Walk<R> {
     read: R,
     header: Header,
-    /// The last number of a field. Its lowest bit is the sign.
-    number: u64,
+    /// The last number of a field, in the 32 bits that the library takes of a size.
+    number: i32,
 }
 
 impl<R: Read> Walk<R> {
@@ -243,7 +241,7 @@ impl<R: Read> Walk<R> {
             _ if !fits(kind, what) => Err(End::Foreign(kind)),
             1 | 2 => Ok(()),
             3 => self.byte().map(drop),
-            4..=6 => self.number().map(|number| self.number = number),
+            4..=6 => self.number().map(|number| self.number = ((number >> 1) ^ (number & 1).wrapping_neg()) as i32),
             7 => self.skip(8),
             8 => {
                 let bytes = self.number()?;
@@ -274,8 +272,9 @@ impl<R: Read> Walk<R> {
                     self.header.has_encryption |= depth == DEPTH && field == ENCRYPTION;
                     let place = usize::try_from(field.wrapping_sub(1)).unwrap_or(usize::MAX);
                     self.value(header & 15, fields(what).split(' ').nth(place).unwrap_or(""), below)?;
-                    if depth == DEPTH && SIZES.contains(&place) {
-                        self.header.sizes[place - SIZES.start] = self.number >> 1;
+                    // The sizes of a page are the second and the third field of its header.
+                    if depth == DEPTH && matches!(place, 1 | 2) {
+                        self.header.sizes[place - 1] = u64::try_from(self.number).unwrap_or(0);
                     }
                 }
             }
@@ -298,6 +297,7 @@ impl<R: Read> Walk<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::pages::tests::varint;
 
     fn walked(bytes: &[u8]) -> Result<(), End> {
         Walk::new(bytes).value(STRUCT, "", DEPTH)
@@ -362,24 +362,36 @@ mod tests {
     #[test]
     fn pages_claim_no_more_than_their_bytes_can_hold() {
         // The header of a page before an empty footer. Claims are i32.
-        let page = |plain: u32, compressed: u32| {
-            let number = |mut number: u32| {
-                let mut bytes = Vec::new();
-                while number >= 0x80 {
-                    bytes.push(number as u8 | 0x80);
-                    number >>= 7;
-                }
-                [bytes, vec![number as u8]].concat()
-            };
-            let header = [&[0x15, 0, 0x15][..], &number(plain << 1), &[0x15], &number(compressed << 1), &[0]].concat();
+        let page = |plain: u64, compressed: u64| {
+            let header = [&[0x15, 0, 0x15][..], &varint(plain << 1), &[0x15], &varint(compressed << 1), &[0]].concat();
             let file = [&header[..], &[0; 64], &1_u32.to_le_bytes(), b"PAR1"].concat();
             ParquetFile::new(Bytes::from(file)).unwrap()
         };
         let refused = |plain, compressed| page(plain, compressed).get_read(0).err().map(|error| error.to_string());
         assert_eq!(refused(1 << 24, 0), None);
         assert_eq!(refused((1 << 24) + (1 << 15), 1), None);
-        assert!(refused((1 << 24) + (1 << 15) + 1, 1).unwrap().contains("a page of 1 bytes claims to have 16809985"));
-        assert_eq!(refused(i32::MAX as u32, 65_024), None);
+        assert!(
+            refused((1 << 24) + (1 << 15) + 1, 1).unwrap().contains("claims to have 16809985 bytes, too many for 1")
+        );
+        assert_eq!(refused(i32::MAX as u64, 65_024), None);
         assert!(page(5, 5).get_bytes(8, 1 << 40).unwrap_err().to_string().contains("past the end"));
+        // The library takes 32 bits of a size: one byte here, and none.
+        for (size, compressed) in [(2 << 32 | 2, 1), (1 << 32, 0)] {
+            let header = [&[0x15, 0, 0x15, 0, 0x15][..], &varint(size), &[0]].concat();
+            assert_eq!(check(&header[..], "Page").unwrap().sizes, [0, compressed]);
+        }
+    }
+
+    #[test]
+    fn a_header_in_a_page_is_not_read() {
+        // The page of the first header begins with a header, which claims too much.
+        let header = |plain: u64, compressed| [&[0x15, 0, 0x15][..], &varint(plain), &[0x15, compressed, 0]].concat();
+        let (first, second) = (header(40, 40), header(u64::from(u32::MAX - 1), 2));
+        let file = [&first[..], &second, &[0; 64], &1_u32.to_le_bytes(), b"PAR1"].concat();
+        let file = ParquetFile::new(Bytes::from(file)).unwrap();
+        let at = first.len() as u64;
+        assert!(file.get_read(at).is_err());
+        assert!(file.get_read(0).is_ok());
+        assert_eq!(file.get_read(at).unwrap().read(&mut [0]).unwrap(), 0);
     }
 }
