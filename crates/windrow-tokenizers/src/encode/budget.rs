@@ -1,10 +1,11 @@
 //! The memory budget of the documents in flight.
 //!
 //! Three stages use it. The reader reserves memory before it allocates, and waits while there is none. The encode stage reports the memory of a
-//! batch's ids. The writer releases everything. Only the reader ever waits. If no other document is in flight, it does not wait: a reservation of
-//! any size is granted. So a document larger than the budget is the only one in flight, and no circular wait is possible.
+//! batch's ids. The writer releases everything. Only readers ever wait. If nothing is in the stages, the one they wait for does not: a reservation of
+//! any size is granted. So a document larger than the budget is the only one in the stages, and no circular wait is possible.
 //!
-//! Other readers may read ahead into a half of the budget, and the stages have the rest. A reader that the stages wait for does not wait.
+//! Other readers may read ahead into a half of the budget, as far as the stages leave room. The one that the stages wait for may take more than the
+//! half.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -96,6 +97,11 @@ struct State {
 }
 
 impl State {
+    /// All reservations, with these for the batch that is being read.
+    fn with(&self, filling: Held) -> usize {
+        self.reserved.saturating_add(filling.reserved()).saturating_add(self.ahead)
+    }
+
     fn note_peak(&mut self) {
         let ahead = self.ahead.saturating_add(self.filling.taken());
         self.peak = self.peak.max(self.taken.saturating_add(ahead));
@@ -139,8 +145,7 @@ impl Budget {
         let records = state.filling.records.saturating_add(more);
         let filling = Held { records, work: records.saturating_mul(self.working_bytes), ..Held::default() };
         while more > 0 && !state.closed && state.reserved > 0 {
-            let limit = self.limit - (state.ahead - ahead).min(self.limit / 2);
-            if state.reserved.saturating_add(filling.reserved()) <= limit {
+            if state.with(filling).saturating_sub(ahead) <= self.limit {
                 break;
             }
             state = self.released.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -158,11 +163,15 @@ impl Budget {
         Ok(())
     }
 
-    /// Reserves `more` bytes for the reader with this number, which reads ahead. Waits until they are available or the stages wait for the reader.
+    /// Reserves `more` bytes for the reader with this number, which reads ahead. Waits until they are available, or the stages are empty and wait for
+    /// the reader.
     pub(super) fn reserve_ahead(&self, reader: u32, more: usize) -> Result<(), Stopped> {
         let mut state = self.state();
-        while more > 0 && !state.closed && state.wanted != Some(reader) {
-            if state.ahead.saturating_add(more) <= self.limit / 2 {
+        while more > 0 && !state.closed {
+            let is_wanted = state.wanted == Some(reader);
+            let has_share = is_wanted || state.ahead.saturating_add(more) <= self.limit / 2;
+            let has_room = state.with(state.filling).saturating_add(more) <= self.limit;
+            if (has_share && has_room) || (is_wanted && state.reserved == 0) {
                 break;
             }
             state = self.released.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -252,6 +261,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc;
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -348,6 +358,28 @@ mod tests {
         assert_eq!(budget.state().ahead, 0);
         assert_eq!(budget.hand_on(usize::MAX).taken(), 60);
         assert_eq!(budget.peak(), 60);
+    }
+
+    #[test]
+    fn what_is_read_ahead_leaves_the_stages_what_they_have() {
+        let budget = Arc::new(Budget::new(100, 0));
+        budget.reserve(18).unwrap();
+        let held = budget.hand_on(usize::MAX);
+        budget.reserve_ahead(1, 10).unwrap();
+        let (granted, grants) = mpsc::channel();
+        let ahead = thread::spawn({
+            let budget = Arc::clone(&budget);
+            move || {
+                budget.reserve_ahead(1, 10).unwrap();
+                granted.send(()).unwrap();
+            }
+        });
+        budget.want(1);
+        assert!(grants.recv_timeout(Duration::from_millis(50)).is_err(), "granted beyond the budget");
+        budget.release(held);
+        assert_eq!(grants.recv(), Ok(()));
+        ahead.join().unwrap();
+        assert_eq!(budget.peak(), 28);
     }
 
     #[test]

@@ -218,7 +218,11 @@ impl Readers {
                     let mut hold = |more| timed(&mut blocked, || budget.reserve(more));
                     match reader.next_batch(used, &mut hold)? {
                         Some(batch) => Item::Batch(batch),
-                        None => Item::End(reader.reports().to_vec()),
+                        None => {
+                            // The next reader has a batch of its own.
+                            budget.release(budget.hand_on(0));
+                            Item::End(reader.reports().to_vec())
+                        }
                     }
                 }
                 Front::Ahead(number, ahead) => {
