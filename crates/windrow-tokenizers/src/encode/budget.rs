@@ -141,19 +141,13 @@ impl Budget {
 
     /// Reserves `more` bytes, `ahead` of which were read ahead.
     fn fill(&self, more: usize, ahead: usize) -> Result<(), Stopped> {
-        let mut state = self.state();
-        let records = state.filling.records.saturating_add(more);
-        let filling = Held { records, work: records.saturating_mul(self.working_bytes), ..Held::default() };
-        while more > 0 && !state.closed && state.reserved > 0 {
-            if state.with(filling).saturating_sub(ahead) <= self.limit {
-                break;
-            }
-            state = self.released.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if state.closed {
-            return Err(Stopped);
-        }
-        state.filling = filling;
+        let filling = |state: &State| {
+            let records = state.filling.records.saturating_add(more);
+            Held { records, work: records.saturating_mul(self.working_bytes), ..Held::default() }
+        };
+        let fits = |now: &State| now.reserved == 0 || now.with(filling(now)).saturating_sub(ahead) <= self.limit;
+        let mut state = self.wait_for(more, fits)?;
+        state.filling = filling(&state);
         state.ahead -= ahead;
         state.note_peak();
         if ahead > 0 {
@@ -163,22 +157,23 @@ impl Budget {
         Ok(())
     }
 
+    /// Waits until `more` bytes fit, if any.
+    fn wait_for(&self, more: usize, fits: impl Fn(&State) -> bool) -> Result<MutexGuard<'_, State>, Stopped> {
+        let waits = |state: &mut State| more > 0 && !state.closed && !fits(state);
+        let state = self.released.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
+        if state.closed { Err(Stopped) } else { Ok(state) }
+    }
+
     /// Reserves `more` bytes for the reader with this number, which reads ahead. Waits until they are available, or the stages are empty and wait for
     /// the reader.
     pub(super) fn reserve_ahead(&self, reader: u32, more: usize) -> Result<(), Stopped> {
-        let mut state = self.state();
-        while more > 0 && !state.closed {
+        let fits = |state: &State| {
             let is_wanted = state.wanted == Some(reader);
             let has_share = is_wanted || state.ahead.saturating_add(more) <= self.limit / 2;
             let has_room = state.with(state.filling).saturating_add(more) <= self.limit;
-            if (has_share && has_room) || (is_wanted && state.reserved == 0) {
-                break;
-            }
-            state = self.released.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if state.closed {
-            return Err(Stopped);
-        }
+            (has_share && has_room) || (is_wanted && state.reserved == 0)
+        };
+        let mut state = self.wait_for(more, fits)?;
         state.ahead = state.ahead.saturating_add(more);
         state.note_peak();
         Ok(())
