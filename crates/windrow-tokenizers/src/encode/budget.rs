@@ -1,11 +1,11 @@
 //! The memory budget of the documents in flight.
 //!
 //! Three stages use it. The reader reserves memory before it allocates, and waits while there is none. The encode stage reports the memory of a
-//! batch's ids. The writer releases everything. Only readers ever wait. If nothing is in the stages, the one they wait for does not: a reservation of
-//! any size is granted. So a document larger than the budget is the only one in the stages, and no circular wait is possible.
+//! batch's ids. The writer releases everything. Only readers ever wait. While the stages are empty, the reader that feeds them does not wait: a
+//! reservation of any size is granted. So a document larger than the budget is the only one in the stages, and no circular wait is possible.
 //!
-//! Other readers may read ahead into a half of the budget, as far as the stages leave room. The one that the stages wait for may take more than the
-//! half.
+//! Other readers may read ahead into a half of the budget, as far as the stages leave room. The reader that the stages wait for may take more than
+//! the half.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -97,8 +97,8 @@ struct State {
 }
 
 impl State {
-    /// All reservations, with these for the batch that is being read.
-    fn with(&self, filling: Held) -> usize {
+    /// Bytes of all reservations, with those of `filling` for the batch that is being read.
+    fn total(&self, filling: Held) -> usize {
         self.reserved.saturating_add(filling.reserved()).saturating_add(self.ahead)
     }
 
@@ -145,7 +145,7 @@ impl Budget {
             let records = state.filling.records.saturating_add(more);
             Held { records, work: records.saturating_mul(self.working_bytes), ..Held::default() }
         };
-        let fits = |now: &State| now.reserved == 0 || now.with(filling(now)).saturating_sub(ahead) <= self.limit;
+        let fits = |now: &State| now.reserved == 0 || now.total(filling(now)).saturating_sub(ahead) <= self.limit;
         let mut state = self.wait_for(more, fits)?;
         state.filling = filling(&state);
         state.ahead -= ahead;
@@ -170,7 +170,7 @@ impl Budget {
         let fits = |state: &State| {
             let is_wanted = state.wanted == Some(reader);
             let has_share = is_wanted || state.ahead.saturating_add(more) <= self.limit / 2;
-            let has_room = state.with(state.filling).saturating_add(more) <= self.limit;
+            let has_room = state.total(state.filling).saturating_add(more) <= self.limit;
             (has_share && has_room) || (is_wanted && state.reserved == 0)
         };
         let mut state = self.wait_for(more, fits)?;
@@ -330,24 +330,27 @@ mod tests {
         assert_eq!(reader.join().unwrap(), Ok(()));
     }
 
+    /// Reserves bytes for reader 1 on another thread, which reports the grant.
+    fn ask_ahead(budget: &Arc<Budget>, more: usize) -> mpsc::Receiver<()> {
+        let (granted, grants) = mpsc::channel();
+        let budget = Arc::clone(budget);
+        thread::spawn(move || {
+            budget.reserve_ahead(1, more).unwrap();
+            granted.send(()).unwrap();
+        });
+        grants
+    }
+
     #[test]
     fn what_is_read_ahead_takes_up_to_a_half_unless_it_is_wanted() {
         let budget = Arc::new(Budget::new(100, 0));
         budget.reserve_ahead(1, 40).unwrap();
-        let (granted, grants) = mpsc::channel();
-        let ahead = thread::spawn({
-            let budget = Arc::clone(&budget);
-            move || {
-                budget.reserve_ahead(1, 20).unwrap();
-                granted.send(()).unwrap();
-            }
-        });
+        let grants = ask_ahead(&budget, 20);
         assert!(grants.try_recv().is_err(), "granted beyond the half");
         budget.want(2);
         assert!(grants.try_recv().is_err(), "granted to another than the wanted one");
         budget.want(1);
         assert_eq!(grants.recv(), Ok(()));
-        ahead.join().unwrap();
         assert_eq!(budget.state().ahead, 60);
         budget.adopt(60).unwrap();
         assert_eq!(budget.state().ahead, 0);
@@ -361,19 +364,11 @@ mod tests {
         budget.reserve(18).unwrap();
         let held = budget.hand_on(usize::MAX);
         budget.reserve_ahead(1, 10).unwrap();
-        let (granted, grants) = mpsc::channel();
-        let ahead = thread::spawn({
-            let budget = Arc::clone(&budget);
-            move || {
-                budget.reserve_ahead(1, 10).unwrap();
-                granted.send(()).unwrap();
-            }
-        });
+        let grants = ask_ahead(&budget, 10);
         budget.want(1);
         assert!(grants.recv_timeout(Duration::from_millis(50)).is_err(), "granted beyond the budget");
         budget.release(held);
         assert_eq!(grants.recv(), Ok(()));
-        ahead.join().unwrap();
         assert_eq!(budget.peak(), 28);
     }
 

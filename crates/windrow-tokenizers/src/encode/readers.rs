@@ -219,7 +219,7 @@ impl Readers {
                     match reader.next_batch(used, &mut hold)? {
                         Some(batch) => Item::Batch(batch),
                         None => {
-                            // The next reader has a batch of its own.
+                            // Otherwise the batch that it began would count until another one is handed on.
                             budget.release(budget.hand_on(0));
                             Item::End(reader.reports().to_vec())
                         }
