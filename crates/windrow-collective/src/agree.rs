@@ -1,9 +1,9 @@
 //! The checks that all ranks agree on a call before they compute.
 
+use twox_hash::XxHash3_64;
 use windrow_tiling::cost::{Fitting, Joints};
 use windrow_tiling::tile;
 use windrow_tiling::{Nanos, Rows};
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Communicator, Error, Operation, Tiles};
 
@@ -54,7 +54,7 @@ impl Header {
             Tiles::Uniform(tiles) => (2, *tiles as u64),
             Tiles::Plan(_) => {
                 let rows: Vec<u8> = cut.iter().flat_map(|rows| rows.0.to_le_bytes()).collect();
-                (3, xxh3_64(&rows))
+                (3, XxHash3_64::oneshot(&rows))
             }
         };
         let operation = OPERATIONS.iter().position(|known| *known == operation).unwrap_or_default() as u64;

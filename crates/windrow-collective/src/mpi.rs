@@ -29,8 +29,8 @@ use ::mpi::environment::{Universe, is_finalized, is_initialized, threading_suppo
 use ::mpi::request::{self, LocalScope, Request};
 use ::mpi::topology::{Communicator as Topology, SimpleCommunicator};
 use bytemuck::{cast_slice, cast_slice_mut};
+use twox_hash::XxHash3_64;
 use windrow_sync::machine;
-use xxhash_rust::xxh3::xxh3_64;
 
 use self::header::{Coming, DATA, Header, SMALL_BYTES};
 use crate::buffer::Buffer;
@@ -401,7 +401,7 @@ fn partition<T>(len: usize, parts: usize) -> (Vec<i32>, Vec<i32>) {
 fn sharers(communicator: &SimpleCommunicator) -> usize {
     let near = communicator.split_shared(communicator.rank());
     let cpus: Vec<u8> = machine::Thread::this().allowed().iter().flat_map(|cpu| cpu.to_le_bytes()).collect();
-    let mine = xxh3_64(&cpus);
+    let mine = XxHash3_64::oneshot(&cpus);
     let mut all = vec![0_u64; near.size() as usize];
     near.all_gather_into(&mine, &mut all[..]);
     all.into_iter().filter(|cpus| *cpus == mine).count()

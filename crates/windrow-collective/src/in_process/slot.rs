@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bytemuck::cast_slice;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::Element;
 use crate::buffer::Buffer;
@@ -45,7 +45,7 @@ impl Slot {
             let data: &[T] = self.elements.get();
             let travel = (0..parts).filter(|part| Some(*part) != own);
             let pieces = travel.flat_map(|of| pieces::<T>(part(data.len(), parts, of)));
-            self.checks.extend(pieces.map(|piece| (piece.start, xxh3_64(cast_slice(&data[piece])))));
+            self.checks.extend(pieces.map(|piece| (piece.start, XxHash3_64::oneshot(cast_slice(&data[piece])))));
         }
     }
 
@@ -56,7 +56,7 @@ impl Slot {
             return Some(elements);
         }
         let place = self.checks.binary_search_by_key(&piece.start, |check| check.0).ok()?;
-        (xxh3_64(cast_slice(elements)) == self.checks[place].1).then_some(elements)
+        (XxHash3_64::oneshot(cast_slice(elements)) == self.checks[place].1).then_some(elements)
     }
 
     /// Flips a bit, as if on the way.
