@@ -1,9 +1,9 @@
 //! Rows of a Parquet file as JSON objects, for conversations: columns of lists and structs, in the form of arrow's JSON writer.
 
+mod json;
+
 use std::iter;
 
-use arrow_json::WriterBuilder;
-use arrow_json::writer::LineDelimited;
 use memchr::memchr_iter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups};
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
@@ -62,10 +62,7 @@ impl RowColumns {
         if !has_memory(batch.get_array_memory_size().saturating_mul(2)) {
             return Err(ParquetError::General("there is no memory for its rows as JSON".to_owned()));
         }
-        let writer = WriterBuilder::new().with_explicit_nulls(true);
-        let mut writer = writer.build::<_, LineDelimited>(&mut self.json);
-        writer.write(&batch)?;
-        writer.finish()?;
+        json::put_rows(&batch, &mut self.json)?;
         // Strings have no line feeds in JSON.
         self.ends.extend(memchr_iter(b'\n', &self.json));
         Ok(self.ends.len())
@@ -78,7 +75,7 @@ impl RowColumns {
     }
 }
 
-/// True if arrow would write the values of a column in hexadecimal.
+/// True if the values of a column are bytes, which arrow's writer has in hexadecimal.
 fn is_binary(leaf: &ColumnDescriptor) -> bool {
     let is_text = match leaf.logical_type_ref() {
         Some(logical) => matches!(logical, LogicalType::String | LogicalType::Json),
