@@ -7,7 +7,6 @@ use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::Instant;
 
-use indicatif::ProgressBar;
 use windrow::Pool;
 use windrow_scenarios::{BenchLoad, BenchReport, BenchSettings, BenchStep};
 use windrow_tokenizers::run::Threads;
@@ -16,7 +15,7 @@ pub(crate) use args::{AFTER_HELP, HELP, Options};
 use scratch::{Paths, Scratch};
 
 use crate::exit::Code;
-use crate::progress::Steps;
+use crate::progress::{Line, Steps};
 use crate::staged::{Refused, Staged, check_directory, check_entry, directory, same};
 use crate::{load, report, signals};
 
@@ -31,7 +30,7 @@ fn failed(message: impl ToString) -> Refused {
 
 fn measured(options: &Options) -> Result<Code, Refused> {
     check_outputs(options)?;
-    let bar = ProgressBar::hidden();
+    let bar = Line::default();
     // Signals are watched before there are files to remove.
     let paths = Paths::new();
     let stop = {

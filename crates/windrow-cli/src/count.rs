@@ -4,12 +4,11 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process;
 
-use indicatif::ProgressBar;
 use windrow_tokenizers::input::InputError;
 use windrow_tokenizers::run::Failed;
 
 use crate::exit::Code;
-use crate::progress::Progress;
+use crate::progress::{Line, Progress};
 use crate::report;
 use crate::signals;
 use crate::watched::Watched;
@@ -40,13 +39,13 @@ fn count(options: &Options) -> Result<Code, Failed> {
     if !options.quiet {
         tokenizer.notes().iter().chain(found.notes()).for_each(report::note);
     }
-    let bar = ProgressBar::hidden();
+    let bar = Line::default();
     let is_shown = !options.quiet && !options.no_progress && io::stderr().is_terminal();
     let progress = is_shown.then(|| {
         let cleared = bar.clone();
         // Without this watcher, the signal would end the process with the bar on the screen.
         let _ = signals::watch_by(move |number| {
-            cleared.finish_and_clear();
+            cleared.finish();
             process::exit(Code::Signal(number).number().into());
         });
         Progress::start(bar.clone(), found.stored(), "")

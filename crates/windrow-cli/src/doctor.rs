@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::{env, fs, thread};
 
 use clap::Args;
-use indicatif::ProgressBar;
 use windrow_sync::quota::{cpu_quota, rounded_down};
 use windrow_tokenizers::engine::instruction_sets;
 use windrow_tokenizers::run::Threads;
@@ -13,7 +12,7 @@ use windrow_tokenizers::{counted, shown};
 
 use crate::exit::Code;
 use crate::load;
-use crate::progress::Steps;
+use crate::progress::{Line, Steps};
 use crate::report;
 
 mod primitives;
@@ -141,7 +140,7 @@ fn notes(cpus: usize, threads: usize) -> Vec<String> {
 
 /// A line for each primitive.
 fn measured() -> String {
-    let steps = Steps::start(ProgressBar::new(0), primitives::PRIMITIVES as u64);
+    let steps = Steps::start(Line::default(), primitives::PRIMITIVES as u64);
     let mut text = String::new();
     primitives::measure(|primitive| {
         writeln!(text, "{primitive}").expect("memory");

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use indicatif::ProgressBar;
 use windrow::overlap::Trace;
 use windrow_tokenizers::manifest::{OnError, Packed, Part};
 use windrow_tokenizers::output::Staging;
@@ -16,7 +15,7 @@ use windrow_tokenizers::{counted, decimal, grouped, shown};
 
 use crate::args::Encode;
 use crate::exit::Code;
-use crate::progress::{Loading, Progress};
+use crate::progress::{Line, Loading, Progress};
 use crate::report;
 use crate::signals;
 use crate::watched::Watched;
@@ -24,7 +23,7 @@ use crate::watched::Watched;
 /// Runs the command and reports the result.
 pub(crate) fn run(options: Encode) -> Code {
     let staging = Staging::default();
-    let bar = ProgressBar::hidden();
+    let bar = Line::default();
     let spec = match signals::watch(&staging, &bar) {
         Ok(()) => spec(&options),
         Err(error) => Err(Failed {
@@ -88,7 +87,7 @@ fn from_file(path: &Path, of_line: &EncodeJob, given: &[String]) -> Result<Encod
 }
 
 /// Runs the encoding that the options request.
-fn encode(options: &Encode, spec: &EncodeSpec, bar: ProgressBar, staging: &Staging) -> Result<Code, Failed> {
+fn encode(options: &Encode, spec: &EncodeSpec, bar: Line, staging: &Staging) -> Result<Code, Failed> {
     let note = |note: &str| {
         if !options.quiet {
             report::note(note);

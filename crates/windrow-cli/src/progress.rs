@@ -1,165 +1,102 @@
 //! The progress bar: documents, MB/s, tokens/s, and the time left if the sizes of the inputs are known.
 
-use std::fmt::{Debug, Write};
-use std::io;
-use std::sync::{Mutex, PoisonError};
+mod line;
+
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use console::Term;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 use windrow_tokenizers::encode::{Observer, Step};
-use windrow_tokenizers::{counted, shown};
+use windrow_tokenizers::{counted, decimal, shown};
 
-const REDRAWS_A_SECOND: u8 = 8;
+pub(crate) use line::Line;
 
+/// Width of the bar in the line.
+const BAR: usize = 24;
+
+/// The work of a run until now, and a bar for it.
 pub(crate) struct Progress {
-    bar: ProgressBar,
-    begin: Instant,
-    done: Mutex<Step>,
-}
-
-/// Redraws a bar on stderr at intervals. It is not drawn on a terminal that cannot move its cursor.
-fn draw(bar: &ProgressBar) {
-    bar.reset();
-    if !ProgressDrawTarget::stderr_with_hz(REDRAWS_A_SECOND).is_hidden() {
-        let line = Line(Term::buffered_stderr());
-        bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(line), REDRAWS_A_SECOND));
-    }
-    bar.enable_steady_tick(Duration::from_secs(1) / u32::from(REDRAWS_A_SECOND));
+    line: Line,
+    done: Arc<Mutex<Step>>,
 }
 
 /// A message that a tokenizer is being loaded, which may take seconds; it ends when this is dropped.
-pub(crate) struct Loading<'b>(&'b ProgressBar);
+pub(crate) struct Loading<'b>(&'b Line);
 
 impl<'b> Loading<'b> {
-    pub(crate) fn start(bar: &'b ProgressBar, name: &str) -> Self {
-        bar.set_style(ProgressStyle::with_template("{spinner} loading {msg}").expect("a constant"));
-        bar.set_message(shown(name).to_string());
-        draw(bar);
-        Self(bar)
+    pub(crate) fn start(line: &'b Line, name: &str) -> Self {
+        let name = shown(name).to_string();
+        line.start(move |redraws| format!("{} loading {name}", spinner(redraws)));
+        line.redraw_at_intervals();
+        Self(line)
     }
 }
 
 impl Drop for Loading<'_> {
     fn drop(&mut self) {
-        self.0.disable_steady_tick();
-        self.0.finish_and_clear();
-        self.0.set_message("");
+        self.0.finish();
     }
 }
 
 /// A bar for steps with names, which are known in advance.
-pub(crate) struct Steps(ProgressBar);
+pub(crate) struct Steps {
+    line: Line,
+    at: Arc<Mutex<(u64, String)>>,
+}
 
 impl Steps {
-    /// Starts `bar` for `steps` steps.
-    pub(crate) fn start(bar: ProgressBar, steps: u64) -> Self {
-        bar.set_length(steps);
-        let style = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {msg}");
-        bar.set_style(style.expect("a constant").progress_chars("=> "));
-        draw(&bar);
-        // Redrawing at intervals would take time from the measurement.
-        bar.disable_steady_tick();
-        Self(bar)
+    /// Starts `line` for `steps` steps. Redrawing at intervals would take time from the measurement.
+    pub(crate) fn start(line: Line, steps: u64) -> Self {
+        let at = Arc::new(Mutex::new((0, String::new())));
+        let shown = Arc::clone(&at);
+        line.start(move |_| {
+            let (done, name) = &*shown.lock().unwrap_or_else(PoisonError::into_inner);
+            format!("{done}/{steps} [{}] {name}", bar(*done, steps))
+        });
+        Self { line, at }
     }
 
     #[cfg(feature = "bench")]
     pub(crate) fn begin(&self, name: &str) {
-        self.0.set_message(shown(name).to_string());
-        self.0.tick();
+        self.at.lock().unwrap_or_else(PoisonError::into_inner).1 = shown(name).to_string();
+        self.line.redraw();
     }
 
     pub(crate) fn end(&self) {
-        self.0.inc(1);
+        self.at.lock().unwrap_or_else(PoisonError::into_inner).0 += 1;
+        self.line.redraw();
     }
 }
 
 impl Drop for Steps {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.line.finish();
     }
 }
 
 impl Progress {
-    /// Starts `bar`; `stored` is the number of bytes to read, if known, and `last` names the work that remains when they are read.
-    pub(crate) fn start(bar: ProgressBar, stored: Option<u64>, last: &'static str) -> Self {
-        let template = match stored {
-            Some(bytes) => {
-                bar.set_length(bytes);
-                "{percent:>3}% [{bar:24}] {msg}{left}"
+    /// Starts `line`; `stored` is the number of bytes to read, if known, and `last` names the work that remains when they are read.
+    pub(crate) fn start(line: Line, stored: Option<u64>, last: &'static str) -> Self {
+        let (begin, done) = (Instant::now(), Arc::new(Mutex::new(Step::default())));
+        let shown = Arc::clone(&done);
+        line.start(move |redraws| {
+            let done = *shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let elapsed = begin.elapsed();
+            match stored {
+                Some(of) => {
+                    let percent = (share(done.stored, of) * 100.0) as u64;
+                    let left = left(done.stored, of, elapsed, last);
+                    format!("{percent:>3}% [{}] {}{left}", bar(done.stored, of), rates(&done, elapsed))
+                }
+                None => format!("{} {} {}", spinner(redraws), decimal(done.stored), rates(&done, elapsed)),
             }
-            None => "{spinner} {decimal_bytes} {msg}",
-        };
-        let style = ProgressStyle::with_template(template).expect("a constant").progress_chars("=> ");
-        bar.set_style(style.with_key("left", move |state: &ProgressState, line: &mut dyn Write| {
-            // A line that cannot be written is not shown.
-            let _ = line.write_str(&left(state.pos(), state.len(), state.eta(), last));
-        }));
-        draw(&bar);
-        Self { bar, begin: Instant::now(), done: Mutex::default() }
-    }
-}
-
-/// The text for the time left: empty before the first documents are done; after the last one, the remaining work.
-fn left(done: u64, of: Option<u64>, eta: Duration, last: &str) -> String {
-    match of {
-        Some(of) if of > 0 && done >= of => last.to_owned(),
-        Some(_) if done > 0 && eta >= Duration::from_secs(1) => format!(", {}s left", eta.as_secs()),
-        _ => String::new(),
-    }
-}
-
-/// A terminal whose cursor stays after the bar. The bar's own padding moves the cursor to the right end. The echo of Ctrl-C would then
-/// go to the next line, and clearing would remove that line instead of the bar.
-#[derive(Debug)]
-struct Line<T>(T);
-
-impl<T: TermLike> TermLike for Line<T> {
-    fn width(&self) -> u16 {
-        self.0.width()
+        });
+        line.redraw_at_intervals();
+        Self { line, done }
     }
 
-    fn height(&self) -> u16 {
-        self.0.height()
-    }
-
-    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_up(n)
-    }
-
-    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_down(n)
-    }
-
-    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_right(n)
-    }
-
-    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_left(n)
-    }
-
-    fn write_line(&self, text: &str) -> io::Result<()> {
-        self.0.write_line(text)
-    }
-
-    fn write_str(&self, text: &str) -> io::Result<()> {
-        if text.bytes().all(|byte| byte == b' ') { Ok(()) } else { self.0.write_str(text.trim_end_matches(' ')) }
-    }
-
-    fn clear_line(&self) -> io::Result<()> {
-        self.0.clear_line()
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Progress {
     /// Writes on stderr, without the bar.
     pub(crate) fn suspend(&self, write: impl FnOnce()) {
-        self.bar.suspend(write);
+        self.line.suspend(write);
     }
 }
 
@@ -169,93 +106,85 @@ impl Observer for Progress {
         done.documents += step.documents;
         done.text_bytes += step.text_bytes;
         done.ids += step.ids;
-        let seconds = self.begin.elapsed().as_secs_f64().max(1e-3);
-        self.bar.set_message(format!(
-            "{}, {:.1} MB/s, {:.2} M tokens/s",
-            counted(done.documents, "document"),
-            done.text_bytes as f64 / 1e6 / seconds,
-            done.ids as f64 / 1e6 / seconds
-        ));
-        self.bar.inc(step.stored);
+        done.stored += step.stored;
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.line.finish();
     }
+}
+
+/// Documents and rates; empty before the first documents are done.
+fn rates(done: &Step, elapsed: Duration) -> String {
+    if *done == Step::default() {
+        return String::new();
+    }
+    let seconds = elapsed.as_secs_f64().max(1e-3);
+    format!(
+        "{}, {:.1} MB/s, {:.2} M tokens/s",
+        counted(done.documents, "document"),
+        done.text_bytes as f64 / 1e6 / seconds,
+        done.ids as f64 / 1e6 / seconds
+    )
+}
+
+/// The text for the time left: empty before the first documents are done; after the last one, the remaining work.
+fn left(done: u64, of: u64, elapsed: Duration, last: &str) -> String {
+    if of > 0 && done >= of {
+        return last.to_owned();
+    }
+    let seconds = if done > 0 { elapsed.as_secs_f64() * (of - done) as f64 / done as f64 } else { 0.0 };
+    if seconds >= 1.0 { format!(", {}s left", seconds as u64) } else { String::new() }
+}
+
+/// The share that is done, 0 to 1.
+fn share(done: u64, of: u64) -> f64 {
+    if of == 0 { 1.0 } else { (done as f64 / of as f64).min(1.0) }
+}
+
+fn bar(done: u64, of: u64) -> String {
+    let full = (share(done, of) * BAR as f64) as usize;
+    let head = if done > 0 && full < BAR { ">" } else { "" };
+    format!("{:<BAR$}", "=".repeat(full) + head)
+}
+
+/// A sign that turns, one position each redraw.
+fn spinner(redraws: usize) -> char {
+    const TURN: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+    TURN[redraws % TURN.len()]
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-
-    /// A terminal of 80 columns: the column of its cursor and the text of its line.
-    #[derive(Clone, Debug, Default)]
-    struct Screen(Arc<Mutex<(usize, String)>>);
-
-    impl TermLike for Screen {
-        fn width(&self) -> u16 {
-            80
-        }
-        fn move_cursor_up(&self, n: usize) -> io::Result<()> {
-            assert_eq!(n, 0, "the bar has one line");
-            Ok(())
-        }
-        fn move_cursor_down(&self, n: usize) -> io::Result<()> {
-            self.move_cursor_up(n)
-        }
-        fn move_cursor_right(&self, n: usize) -> io::Result<()> {
-            self.move_cursor_up(n)
-        }
-        fn move_cursor_left(&self, n: usize) -> io::Result<()> {
-            self.move_cursor_up(n)
-        }
-        fn write_line(&self, text: &str) -> io::Result<()> {
-            panic!("a line: {text}")
-        }
-        fn write_str(&self, text: &str) -> io::Result<()> {
-            let mut screen = self.0.lock().unwrap();
-            screen.0 += text.chars().count();
-            screen.1.push_str(text);
-            Ok(())
-        }
-        fn clear_line(&self) -> io::Result<()> {
-            *self.0.lock().unwrap() = (0, String::new());
-            Ok(())
-        }
-        fn flush(&self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn the_cursor_stays_after_the_bar_so_that_an_echo_is_cleared_with_it() {
-        let screen = Screen::default();
-        let bar =
-            ProgressBar::with_draw_target(Some(10), ProgressDrawTarget::term_like(Box::new(Line(screen.clone()))));
-        bar.set_style(ProgressStyle::with_template("{percent}% {msg}").unwrap());
-        bar.set_message("some documents");
-        bar.tick();
-        let (column, text) = screen.0.lock().unwrap().clone();
-        assert!(text.contains("some documents"), "{text:?}");
-        assert!(column < 70, "the echo of Ctrl-C is on the same line: {column}, {text:?}");
-        bar.finish_and_clear();
-        assert_eq!(screen.0.lock().unwrap().1, "");
-    }
 
     #[test]
     fn what_is_left_is_said_when_it_is_known() {
-        let eta = Duration::from_secs;
-        let left = |done, of, eta| left(done, of, eta, ", writing to the disk");
-        assert_eq!(left(0, Some(100), eta(0)), "");
-        assert_eq!(left(0, Some(100), eta(7)), "");
-        assert_eq!(left(50, Some(100), eta(7)), ", 7s left");
-        assert_eq!(left(99, Some(100), eta(0)), "");
-        assert_eq!(left(100, Some(100), eta(0)), ", writing to the disk");
-        assert_eq!(left(0, Some(0), eta(0)), "");
-        assert_eq!(left(5, None, eta(3)), "");
+        let left = |done, of, seconds| left(done, of, Duration::from_secs(seconds), ", writing to the disk");
+        assert_eq!(left(0, 100, 0), "");
+        assert_eq!(left(0, 100, 7), "");
+        assert_eq!(left(50, 100, 7), ", 7s left");
+        assert_eq!(left(25, 100, 7), ", 21s left");
+        assert_eq!(left(99, 100, 7), "");
+        assert_eq!(left(100, 100, 7), ", writing to the disk");
+        assert_eq!(left(0, 0, 7), "");
+    }
+
+    #[test]
+    fn bars_are_full_at_the_end_only() {
+        let drawn = |full: usize, head: &str| format!("{:<24}", "=".repeat(full) + head);
+        assert_eq!([bar(0, 9), bar(1, 1_000), bar(6, 12)], [drawn(0, ""), drawn(0, ">"), drawn(12, ">")]);
+        assert_eq!([bar(999, 1_000), bar(9, 9), bar(10, 9), bar(0, 0)].map(|bar| bar.trim_end().len()), [24; 4]);
+        assert!(bar(999, 1_000).ends_with('>') && !bar(9, 9).contains('>'));
+    }
+
+    #[test]
+    fn rates_are_of_all_that_is_done() {
+        assert_eq!(rates(&Step::default(), Duration::from_secs(1)), "");
+        let mut done = Step::default();
+        (done.documents, done.text_bytes, done.ids) = (2_000, 5_000_000, 1_000_000);
+        assert_eq!(rates(&done, Duration::from_secs(2)), "2,000 documents, 2.5 MB/s, 0.50 M tokens/s");
     }
 }

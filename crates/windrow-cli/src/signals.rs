@@ -3,20 +3,20 @@
 use std::process;
 use std::sync::{Once, OnceLock};
 
-use indicatif::ProgressBar;
 use windrow_tokenizers::output::Staging;
 
 use crate::exit::Code;
+use crate::progress::Line;
 use crate::report;
 
 static SIGNAL: OnceLock<u8> = OnceLock::new();
 
 /// Stops the run for the signal with this number, unless everything is already published: then the run is complete.
-fn stop(staging: &Staging, bar: &ProgressBar, number: u8) {
+fn stop(staging: &Staging, bar: &Line, number: u8) {
     // Stored before the abandonment, which the main thread may notice at once.
     SIGNAL.get_or_init(|| number);
     if staging.abandon() {
-        bar.finish_and_clear();
+        bar.finish();
         process::exit(interrupted(staging.kept_shards()).number().into());
     }
 }
@@ -34,14 +34,14 @@ pub(crate) fn interrupted(kept: usize) -> Code {
 
 /// Ends the process for the signal with this number: nothing was published.
 #[cfg(feature = "bench")]
-pub(crate) fn end(bar: &ProgressBar, number: u8) {
+pub(crate) fn end(bar: &Line, number: u8) {
     SIGNAL.get_or_init(|| number);
-    bar.finish_and_clear();
+    bar.finish();
     process::exit(interrupted(0).number().into());
 }
 
 /// Watches for signals from now on, which end a run that writes to `staging`.
-pub(crate) fn watch(staging: &Staging, bar: &ProgressBar) -> std::io::Result<()> {
+pub(crate) fn watch(staging: &Staging, bar: &Line) -> std::io::Result<()> {
     let (staging, bar) = (staging.clone(), bar.clone());
     watch_by(move |number| stop(&staging, &bar, number))
 }
