@@ -16,7 +16,9 @@ use windrow::prelude::*;
 use windrow_table::assembly::{Assembly, AssemblyPart};
 
 use crate::encoder::{Lookup, Part};
-use crate::engine::{BpeEngine, NoMemory};
+use crate::engine::BpeEngine;
+use crate::fault::PieceFault;
+use crate::fault::TextError;
 use crate::memory::reserve;
 
 /// Bytes of a window, at most and at least. The largest one has its ids in the cache of a core.
@@ -100,12 +102,17 @@ impl Span {
             let from = if number == first { from } else { 0 };
             let ends = number < last;
             let to = if ends { text.len() } else { to };
-            (ends || to > from).then(|| Part::text(&text[from..to], ends))
+            (ends || to > from).then(|| Part { begins: from == 0, ..Part::text(&text[from..to], ends) })
         })
     }
 }
 
 impl Span {
+    /// The number of the first document.
+    pub(crate) fn first(self) -> usize {
+        self.first.0
+    }
+
     /// The document with the most bytes.
     pub(crate) fn largest<T: AsRef<str>>(self, documents: &[T]) -> usize {
         let numbers = self.first.0..documents.len().min(self.last.0 + 1);
@@ -171,58 +178,82 @@ struct Order {
 
 /// The result of a batch in the making.
 struct Commits {
-    values: Assembly<u32>,
-    offsets: Assembly<u64>,
+    space: Space,
     order: Mutex<Order>,
+}
+
+/// The memory of a result.
+enum Space {
+    /// There is space for all ids, and threads copy theirs at the same time.
+    Known { values: Assembly<u32>, offsets: Assembly<u64> },
+    /// The number of ids has no bound, and one thread at a time copies.
+    Grown(Mutex<Ragged>),
 }
 
 /// The places of the ids and of the ends of a window.
 type Place<'a> = (AssemblyPart<'a, u32>, AssemblyPart<'a, u64>);
 
 impl Commits {
-    /// The result will be behind that of `former`.
-    fn new(ids: usize, documents: usize, former: Ragged) -> Result<Self, usize> {
+    /// The result follows that of `former`. `ids` is the maximum number of ids, if it is known.
+    fn new(ids: Option<usize>, documents: usize, former: Ragged) -> Result<Self, usize> {
         let Ragged { mut values, mut offsets } = former;
         // The system gives memory for those that are written.
-        reserve(&mut values, ids)?;
         reserve(&mut offsets, documents + 1)?;
         if offsets.is_empty() {
             offsets.push(0);
         }
-        let offsets = Assembly::new(offsets);
-        Ok(Self { values: Assembly::new(values), offsets, order: Mutex::default() })
+        let space = match ids {
+            Some(ids) => {
+                reserve(&mut values, ids)?;
+                Space::Known { values: Assembly::new(values), offsets: Assembly::new(offsets) }
+            }
+            None => Space::Grown(Mutex::new(Ragged { values, offsets })),
+        };
+        Ok(Self { space, order: Mutex::default() })
     }
 
     fn order(&self) -> MutexGuard<'_, Order> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn reserve(&self, ids: &[u32], ends: &[u32]) -> Place<'_> {
-        (self.values.reserve(ids.len()), self.offsets.reserve(ends.len()))
+    /// The place of a window, which comes next; `None` if it was copied at once. An error is the number of bytes that could not be allocated.
+    fn reserve(&self, ids: &[u32], ends: &[u32]) -> Result<Option<Place<'_>>, usize> {
+        match &self.space {
+            Space::Known { values, offsets } => Ok(Some((values.reserve(ids.len()), offsets.reserve(ends.len())))),
+            Space::Grown(batch) => {
+                let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
+                let base = batch.values.len() as u64;
+                reserve(&mut batch.values, ids.len())?;
+                batch.values.extend_from_slice(ids);
+                batch.offsets.extend(ends.iter().map(|&end| base + u64::from(end)));
+                Ok(None)
+            }
+        }
     }
 
-    fn copy((values, offsets): Place<'_>, ids: &[u32], ends: &[u32]) {
+    fn copy(place: Option<Place<'_>>, ids: &[u32], ends: &[u32]) {
+        let Some((values, offsets)) = place else { return };
         let base = values.begin() as u64;
         values.copy_from(ids);
         offsets.fill(ends, |&end| base + u64::from(end));
     }
 
-    /// Commits the window with this number, and those that waited for it.
-    fn commit(&self, number: usize, lookup: &mut Lookup) {
+    /// Commits the window with this number, and those that waited for it. An error is the number of bytes that could not be allocated.
+    fn commit(&self, number: usize, lookup: &mut Lookup) -> Result<(), usize> {
         let mut order = self.order();
         if order.next != number {
             let mut waiting = order.free.pop().unwrap_or_default();
             lookup.swap(&mut waiting.ids, &mut waiting.ends);
             order.waiting.insert(number, waiting);
-            return;
+            return Ok(());
         }
-        let place = self.reserve(lookup.ids(), lookup.ends());
+        let place = self.reserve(lookup.ids(), lookup.ends())?;
         let mut others = Vec::new();
         order.next += 1;
         loop {
             let next = order.next;
             let Some(waiting) = order.waiting.remove(&next) else { break };
-            others.push((self.reserve(&waiting.ids, &waiting.ends), waiting));
+            others.push((self.reserve(&waiting.ids, &waiting.ends)?, waiting));
             order.next += 1;
         }
         drop(order);
@@ -231,11 +262,17 @@ impl Commits {
             Self::copy(place, &waiting.ids, &waiting.ends);
             self.order().free.push(waiting);
         }
+        Ok(())
     }
 
     fn finish(self) -> Ragged {
         let all = "all windows were committed";
-        Ragged { values: self.values.into_vec().expect(all), offsets: self.offsets.into_vec().expect(all) }
+        match self.space {
+            Space::Known { values, offsets } => {
+                Ragged { values: values.into_vec().expect(all), offsets: offsets.into_vec().expect(all) }
+            }
+            Space::Grown(batch) => batch.into_inner().unwrap_or_else(PoisonError::into_inner),
+        }
     }
 }
 
@@ -259,7 +296,7 @@ impl BpeEngine {
     ///
     /// # Errors
     /// There is no memory for the ids, or to merge a single long piece.
-    pub fn encode_batch<T: AsRef<str> + Sync>(&self, documents: &[T]) -> Result<Ragged, NoMemory> {
+    pub fn encode_batch<T: AsRef<str> + Sync>(&self, documents: &[T]) -> Result<Ragged, TextError> {
         let mut batch = Ragged::default();
         self.encode_batch_into(documents, &mut batch)?;
         batch.shrink();
@@ -284,7 +321,11 @@ impl BpeEngine {
     ///
     /// # Errors
     /// Those of [`encode_batch`](Self::encode_batch); `batch` is then empty.
-    pub fn encode_batch_into<T: AsRef<str> + Sync>(&self, documents: &[T], batch: &mut Ragged) -> Result<(), NoMemory> {
+    pub fn encode_batch_into<T: AsRef<str> + Sync>(
+        &self,
+        documents: &[T],
+        batch: &mut Ragged,
+    ) -> Result<(), TextError> {
         self.encode_batch_while(documents, batch, &|| true).map(drop)
     }
 
@@ -313,7 +354,7 @@ impl BpeEngine {
         documents: &[T],
         batch: &mut Ragged,
         goes_on: &(dyn Fn() -> bool + Sync),
-    ) -> Result<bool, NoMemory> {
+    ) -> Result<bool, TextError> {
         batch.clear();
         self.append_batch_while(documents, batch, goes_on)
     }
@@ -340,11 +381,11 @@ impl BpeEngine {
         documents: &[T],
         batch: &mut Ragged,
         goes_on: &(dyn Fn() -> bool + Sync),
-    ) -> Result<bool, NoMemory> {
+    ) -> Result<bool, TextError> {
         let threads = windrow::current_num_threads();
         let windows = self.windows(documents, threads);
         let commits = Commits::new(self.most_ids(windows.bytes), documents.len(), std::mem::take(batch))
-            .map_err(|bytes| NoMemory { document: 0, bytes })?;
+            .map_err(|bytes| TextError { document: 0, fault: PieceFault::NoMemory(bytes) })?;
         // An error without a reason is a stop.
         let encode = |(number, span): (usize, Span)| {
             if !goes_on() {
@@ -352,8 +393,10 @@ impl BpeEngine {
             }
             self.with_worker(|worker| {
                 let outcome = self.window(worker, documents, span);
-                commits.commit(number, &mut worker.lookup);
-                outcome.map_err(Some)
+                let missing = commits.commit(number, &mut worker.lookup).err();
+                let missing = missing
+                    .map(|bytes| TextError { document: span.largest(documents), fault: PieceFault::NoMemory(bytes) });
+                outcome.and(missing.map_or(Ok(()), Err)).map_err(Some)
             })
         };
         let outcome = if windows.bytes <= windows.window || threads == 1 {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use windrow_table::table::{InsertOnlyTable, TableKey, TableValue};
 
 use crate::memory::lock_briefly;
-use crate::model::hash_bytes;
 use crate::simd::InstructionSet;
+use crate::vocabulary::hash_bytes;
 
 /// Maximum length of a piece that is its own key.
 pub(crate) const KEY_BYTES: usize = 15;
@@ -24,9 +24,9 @@ pub(crate) const INLINE: u32 = 3;
 /// The last byte of the tag of a long piece; a short one has its length there.
 const LONG: u64 = 0xff << 56;
 
-/// In the tag of a piece that is a part of another: it is no token by itself where merges are ignored.
-const PART: u64 = 0x40 << 56;
-const LONG_PART: u64 = 1 << 55;
+/// In the tag of a marked piece: a part of another, which is no token by itself where merges are ignored, or the beginning of a text.
+const MARK: u64 = 0x40 << 56;
+const LONG_MARK: u64 = 1 << 55;
 
 /// In the upper half of the second value word, above the number of ids: they are on the heap.
 const ON_HEAP: u32 = 1 << 30;
@@ -43,15 +43,15 @@ pub(crate) fn long_key(piece: &[u8]) -> TableKey {
     TableKey { tag: LONG | piece.len() as u64, rest: hash_bytes(piece) }
 }
 
-/// The key of the same piece as a part of another.
+/// The key of the same piece with a mark.
 #[inline]
-pub(crate) fn part_key(key: TableKey) -> TableKey {
-    TableKey { tag: key.tag | if is_long(key) { LONG_PART } else { PART }, ..key }
+pub(crate) fn marked_key(key: TableKey) -> TableKey {
+    TableKey { tag: key.tag | if is_long(key) { LONG_MARK } else { MARK }, ..key }
 }
 
-/// Whether a key is that of a part.
-pub(crate) fn is_part(key: TableKey) -> bool {
-    key.tag & if is_long(key) { LONG_PART } else { PART } != 0
+/// Whether a key is that of a marked piece.
+pub(crate) fn is_marked(key: TableKey) -> bool {
+    key.tag & if is_long(key) { LONG_MARK } else { MARK } != 0
 }
 
 /// The bytes of a short piece, followed by zeros, and their number.
@@ -230,7 +230,7 @@ impl Cache {
         table.insert(self.hash(key), key, value);
     }
 
-    /// [`learn`](Self::learn) a piece that is no part.
+    /// [`learn`](Self::learn) a piece without a mark.
     pub(crate) fn learn_piece(&self, table: &InsertOnlyTable, piece: &[u8], ids: &[u32]) {
         self.learn(table, key_of(piece), (piece.len() > KEY_BYTES).then_some(piece), ids);
     }
@@ -260,7 +260,7 @@ impl Cache {
                 larger.insert(self.hash(key), key, value);
                 continue;
             }
-            let bytes = if is_long(key) { (key.tag & !(LONG | LONG_PART)) as usize } else { 0 };
+            let bytes = if is_long(key) { (key.tag & !(LONG | LONG_MARK)) as usize } else { 0 };
             let words = bytes.div_ceil(8) + ((meta & !ON_HEAP) as usize).div_ceil(2);
             let begin = value[0] as u32;
             if let Some(at) = larger.store(table.words(begin, words)) {
@@ -349,14 +349,14 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_another_key() {
+    fn a_marked_piece_has_another_key() {
         for piece in [&b"ab"[..], &[b'x'; KEY_BYTES], &[b'x'; KEY_BYTES + 1], &[b'x'; LONGEST]] {
-            let (key, part) = (key_of(piece), part_key(key_of(piece)));
-            assert!(key != part && is_part(part) && !is_part(key), "{key:?}");
-            assert_eq!((is_long(key), is_long(part)), (piece.len() > KEY_BYTES, piece.len() > KEY_BYTES));
+            let (key, marked) = (key_of(piece), marked_key(key_of(piece)));
+            assert!(key != marked && is_marked(marked) && !is_marked(key), "{key:?}");
+            assert_eq!((is_long(key), is_long(marked)), (piece.len() > KEY_BYTES, piece.len() > KEY_BYTES));
             if !is_long(key) {
-                assert_eq!(short_piece(key), short_piece(TableKey { tag: part.tag & !PART, ..part }));
-                assert_eq!(&short_piece(part).0[..short_piece(part).1], piece);
+                assert_eq!(short_piece(key), short_piece(TableKey { tag: marked.tag & !MARK, ..marked }));
+                assert_eq!(&short_piece(marked).0[..short_piece(marked).1], piece);
             }
         }
     }

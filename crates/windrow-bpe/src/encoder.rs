@@ -3,17 +3,20 @@
 //! The queue hides the time that memory takes: the slot of a key is asked for when the key enters, and read when the queue is full. Since
 //! the queue does not end with a document, short documents gain from it as much as long ones.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use windrow_table::table::{InsertOnlyTable, TableKey};
 
 use crate::cache::{
-    Cache, INLINE, KEY_BYTES, LONGEST, inline_count, is_long, is_part, long_key, part_key, short_key, short_piece,
+    Cache, INLINE, KEY_BYTES, LONGEST, inline_count, is_long, is_marked, long_key, marked_key, short_key, short_piece,
     write,
 };
+use crate::cuts::TextCuts;
+use crate::fault::PieceFault;
 use crate::grammar::Grammar;
-use crate::memory::reserve;
-use crate::model::{MergeScratch, Model};
+use crate::memory::{KEPT_SCRATCH, reserve};
+use crate::pieces::{PieceModel, PieceScratch};
 use crate::scan::{Around, Gpt2Rules, LineRules, Positions, Rules, Sink, scan};
 use crate::simd::{Isa, Work};
 
@@ -24,8 +27,8 @@ const QUEUE: usize = 256;
 const ADDED: u64 = 0xfe << 56;
 const NEVER: u64 = 0xfd << 56;
 
-/// Buffers for longer pieces are freed.
-const KEPT_SCRATCH: usize = 1 << 20;
+/// Pieces with more ids are not remembered.
+const MOST_REMEMBERED: usize = LONGEST;
 
 /// Buffers for more ids are freed.
 const KEPT_IDS: usize = 1 << 20;
@@ -34,6 +37,8 @@ const KEPT_IDS: usize = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
     pub(crate) text: &'a [u8],
+    /// True if the document begins with it.
+    pub(crate) begins: bool,
     /// Whether added tokens were searched before, and the text has none.
     pub(crate) is_searched: bool,
     /// An added token behind the text.
@@ -45,7 +50,7 @@ pub(crate) struct Part<'a> {
 impl<'a> Part<'a> {
     /// Text in which added tokens are to be searched.
     pub(crate) fn text(text: &'a [u8], ends: bool) -> Self {
-        Self { text, is_searched: false, added: None, ends }
+        Self { text, begins: true, is_searched: false, added: None, ends }
     }
 }
 
@@ -78,14 +83,14 @@ pub(crate) struct Lookup {
     len: usize,
     /// The number of keys before the end of each document that ended since the queue was empty.
     ended: Vec<u32>,
-    scratch: MergeScratch,
+    scratch: PieceScratch,
     /// The ids of the window, followed by garbage.
     ids: Vec<u32>,
     count: usize,
     /// The number of ids at the end of each document.
     ends: Vec<u32>,
-    /// Bytes that could not be allocated in this window.
-    missing: Option<usize>,
+    /// The first document of this window without ids, and the reason.
+    failed: Option<(usize, PieceFault)>,
     pub(crate) counts: Counts,
 }
 
@@ -126,11 +131,11 @@ impl Worker {
                 before: [0; QUEUE + 1],
                 len: 0,
                 ended: Vec::new(),
-                scratch: MergeScratch::default(),
+                scratch: PieceScratch::default(),
                 ids: Vec::new(),
                 count: 0,
                 ends: Vec::new(),
-                missing: None,
+                failed: None,
                 counts: Counts::default(),
             },
         })
@@ -140,7 +145,7 @@ impl Worker {
 impl Lookup {
     /// Makes space for a window. A piece has no more ids than bytes, and ids are written four at a time.
     fn begin(&mut self, bytes: usize) -> Result<(), usize> {
-        (self.len, self.count, self.missing) = (0, 0, None);
+        (self.len, self.count, self.failed) = (0, 0, None);
         self.ended.clear();
         self.ends.clear();
         let needed = bytes.saturating_add(INLINE as usize + 1);
@@ -157,6 +162,25 @@ impl Lookup {
         Ok(())
     }
 
+    /// Makes space for `more` ids after the first `count`, and for those of a queue of short pieces: pieces may have more ids than bytes.
+    #[inline(always)]
+    fn extend(&mut self, count: usize, more: usize) -> Result<(), usize> {
+        let needed = count + more + (INLINE as usize + 1) * QUEUE;
+        if needed > self.ids.len() {
+            let missing = needed - self.ids.len();
+            // Twice the size, so that its items move a few times only.
+            reserve(&mut self.ids, missing)?;
+            self.ids.resize(needed, 0);
+        }
+        Ok(())
+    }
+
+    /// The key at `at` of the queue has no ids.
+    fn fail(&mut self, at: usize, fault: PieceFault) {
+        let document = self.ends.len() + self.ended.iter().filter(|&&key| key as usize <= at).count();
+        self.failed.get_or_insert((document, fault));
+    }
+
     /// Frees buffers that only a large window needed.
     fn shrink(&mut self) {
         if self.ids.len() > KEPT_IDS {
@@ -164,9 +188,9 @@ impl Lookup {
         }
     }
 
-    /// Bytes that could not be allocated in the window.
-    pub(crate) fn missing(&self) -> Option<usize> {
-        self.missing
+    /// The first document of the window without ids, by its number in the window, and the reason.
+    pub(crate) fn failed(&mut self) -> Option<(usize, PieceFault)> {
+        self.failed.take()
     }
 
     /// The ids of the window.
@@ -188,10 +212,17 @@ impl Lookup {
     }
 }
 
+/// The ends of pieces in a text.
+#[derive(Debug)]
+pub(crate) enum Bounds {
+    Grammar(Grammar),
+    Cuts(TextCuts),
+}
+
 /// What all windows of an engine share.
 pub(crate) struct Shared<'e> {
-    pub(crate) grammar: Grammar,
-    pub(crate) model: &'e Model,
+    pub(crate) bounds: &'e Bounds,
+    pub(crate) model: &'e PieceModel,
     pub(crate) around: Around<'e>,
     pub(crate) without_added: Around<'e>,
     pub(crate) cache: &'e Cache,
@@ -212,29 +243,75 @@ impl<'a, P: Iterator<Item = Part<'a>>> Work for Window<'_, P> {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        match self.shared.grammar {
-            Grammar::Gpt2 => self.run_with::<I, Gpt2Rules>(isa),
-            Grammar::Lines { .. } => self.run_with::<I, LineRules<false>>(isa),
-            Grammar::Cases { .. } => self.run_with::<I, LineRules<true>>(isa),
+        match self.shared.bounds {
+            Bounds::Grammar(grammar @ Grammar::Gpt2) => self.run_with(isa, Scanner::<I, Gpt2Rules>::new(isa, *grammar)),
+            Bounds::Grammar(grammar @ Grammar::Lines { .. }) => {
+                self.run_with(isa, Scanner::<I, LineRules<false>>::new(isa, *grammar));
+            }
+            Bounds::Grammar(grammar @ Grammar::Cases { .. }) => {
+                self.run_with(isa, Scanner::<I, LineRules<true>>::new(isa, *grammar));
+            }
+            Bounds::Cuts(cuts) => self.run_with(isa, cuts),
         }
+    }
+}
+
+/// Finds the pieces of a part.
+trait Scan: Copy {
+    fn scan<S: Sink>(self, shared: &Shared<'_>, part: &Part<'_>, positions: &mut Positions, sink: &mut S);
+}
+
+/// Scans by the rules of a grammar.
+struct Scanner<I, R> {
+    isa: I,
+    grammar: Grammar,
+    rules: PhantomData<R>,
+}
+
+impl<I: Isa, R> Scanner<I, R> {
+    fn new(isa: I, grammar: Grammar) -> Self {
+        Self { isa, grammar, rules: PhantomData }
+    }
+}
+
+impl<I: Isa, R> Clone for Scanner<I, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I: Isa, R> Copy for Scanner<I, R> {}
+
+impl<I: Isa, R: Rules> Scan for Scanner<I, R> {
+    #[inline(always)]
+    fn scan<S: Sink>(self, shared: &Shared<'_>, part: &Part<'_>, positions: &mut Positions, sink: &mut S) {
+        let around = if part.is_searched { &shared.without_added } else { &shared.around };
+        scan::<I, R, _>(self.isa, self.grammar, around, part.text, positions, sink);
+    }
+}
+
+impl Scan for &TextCuts {
+    #[inline(always)]
+    fn scan<S: Sink>(self, _: &Shared<'_>, part: &Part<'_>, positions: &mut Positions, sink: &mut S) {
+        TextCuts::scan(self, part.text, part.begins, positions, sink);
     }
 }
 
 impl<'a, P: Iterator<Item = Part<'a>>> Window<'_, P> {
     #[inline(always)]
-    fn run_with<I: Isa, R: Rules>(self, isa: I) {
+    fn run_with<I: Isa>(self, isa: I, scanner: impl Scan) {
         let Self { shared, table, worker, parts, bytes } = self;
         let Worker { positions, lookup, .. } = worker;
         lookup.shrink();
         if let Err(missing) = lookup.begin(bytes) {
-            lookup.missing = Some(missing);
+            lookup.failed = Some((0, PieceFault::NoMemory(missing)));
             return;
         }
-        let mut queue = Queue { isa, shared, table, lookup, texts: Vec::new() };
+        let is_grown = matches!(shared.model, PieceModel::Other(_));
+        let mut queue = Queue { isa, shared, table, lookup, texts: Vec::new(), is_grown };
         for part in parts {
             queue.texts.push(part.text);
-            let around = if part.is_searched { &shared.without_added } else { &shared.around };
-            scan::<I, R, _>(isa, shared.grammar, around, part.text, positions, &mut queue);
+            scanner.scan(shared, &part, positions, &mut queue);
             if let Some(id) = part.added {
                 queue.added(id);
             }
@@ -254,6 +331,8 @@ struct Queue<'e, 'a, I> {
     lookup: &'e mut Lookup,
     /// The texts of which the queue may have pieces; the last one is being scanned.
     texts: Vec<&'a [u8]>,
+    /// True if pieces may have more ids than bytes.
+    is_grown: bool,
 }
 
 impl<I: Isa> Queue<'_, '_, I> {
@@ -278,23 +357,31 @@ impl<I: Isa> Queue<'_, '_, I> {
     fn divide(&mut self, text: &[u8], mut start: usize, end: usize) {
         let model = self.shared.model;
         let mut is_part = false;
+        let distinguishes_parts = model.distinguishes_parts();
         while start < end {
             let piece = &text[start..end];
             let seam = if piece.len() > KEY_BYTES { model.seam(piece) } else { None };
             let len = seam.unwrap_or(piece.len());
-            is_part |= len < piece.len() && model.ignores_merges();
-            let key = if len <= KEY_BYTES {
-                short_key(self.isa.load(text, start, start + len), len)
-            } else if len <= LONGEST {
-                long_key(&piece[..len])
-            } else {
-                TableKey { tag: NEVER, rest: u64::from(is_part) }
-            };
-            let at = self.put(if is_part && len <= LONGEST { part_key(key) } else { key });
-            if len > KEY_BYTES {
-                self.lookup.places[at] = Place { text: self.texts.len() - 1, start, len };
-            }
+            is_part |= len < piece.len() && distinguishes_parts;
+            self.put_piece(text, start, start + len, is_part);
             start += len;
+        }
+    }
+
+    /// Puts a piece into the queue as it is.
+    #[inline(always)]
+    fn put_piece(&mut self, text: &[u8], start: usize, end: usize, is_marked: bool) {
+        let len = end - start;
+        let key = if len <= KEY_BYTES {
+            short_key(self.isa.load(text, start, end), len)
+        } else if len <= LONGEST {
+            long_key(&text[start..end])
+        } else {
+            TableKey { tag: NEVER, rest: u64::from(is_marked) }
+        };
+        let at = self.put(if is_marked && len <= LONGEST { marked_key(key) } else { key });
+        if len > KEY_BYTES {
+            self.lookup.places[at] = Place { text: self.texts.len() - 1, start, len };
         }
     }
 
@@ -303,6 +390,13 @@ impl<I: Isa> Queue<'_, '_, I> {
     fn look_up(&mut self) {
         let mut count = self.lookup.count;
         let len = self.lookup.len.min(QUEUE);
+        if self.is_grown
+            && let Err(missing) = self.lookup.extend(count, 0)
+        {
+            self.lookup.fail(0, PieceFault::NoMemory(missing));
+            self.lookup.len = 0;
+            return;
+        }
         let homes = self.table.home_slots();
         let mut at = 0;
         while at < len {
@@ -341,9 +435,8 @@ impl<I: Isa> Queue<'_, '_, I> {
         let key = TableKey { tag: self.lookup.tags[at], rest: self.lookup.rests[at] };
         let value = self.table.home_slots().find(self.lookup.hashes[at], key);
         let Shared { model, cache, .. } = self.shared;
-        let out = &mut self.lookup.ids[count..];
         if key.tag == ADDED {
-            out[0] = key.rest as u32;
+            self.lookup.ids[count] = key.rest as u32;
             return 1;
         }
         let (bytes, short_len) = short_piece(key);
@@ -353,27 +446,47 @@ impl<I: Isa> Queue<'_, '_, I> {
             piece = &self.texts[text][start..start + len];
             long = Some(piece);
         }
-        let is_part = if key.tag == NEVER { key.rest == 1 } else { is_part(key) };
+        let is_marked = if key.tag == NEVER { key.rest == 1 } else { is_marked(key) };
+        // Remembered ids are those of a piece that was encoded, so their number is bounded.
+        if self.is_grown
+            && let Err(missing) = self.lookup.extend(count, MOST_REMEMBERED)
+        {
+            self.lookup.fail(at, PieceFault::NoMemory(missing));
+            return 0;
+        }
+        let out = &mut self.lookup.ids[count..];
         let found = value.and_then(|value| write(self.table, value, long, out));
         let found = found.or_else(|| cache.find(self.table, key, self.lookup.hashes[at], long, out));
         if let Some(more) = found {
             return more;
         }
         self.lookup.counts.misses += 1;
-        let ids = match model.encode(piece, is_part, &mut self.lookup.scratch) {
-            Ok(ids) => ids,
-            Err(missing) => {
-                self.lookup.missing = Some(missing);
-                return 0;
+        let mut scratch = std::mem::take(&mut self.lookup.scratch);
+        let encoded = model.encode(piece, is_marked, &mut scratch);
+        let more = match encoded {
+            Ok(ids) => {
+                let extended = if self.is_grown { self.lookup.extend(count, ids.len()) } else { Ok(()) };
+                match extended {
+                    Ok(()) => {
+                        self.lookup.ids[count..count + ids.len()].copy_from_slice(ids);
+                        if key.tag != NEVER && ids.len() <= MOST_REMEMBERED {
+                            cache.learn(self.table, key, long, ids);
+                        }
+                        ids.len()
+                    }
+                    Err(missing) => {
+                        self.lookup.fail(at, PieceFault::NoMemory(missing));
+                        0
+                    }
+                }
+            }
+            Err(fault) => {
+                self.lookup.fail(at, fault);
+                0
             }
         };
-        out[..ids.len()].copy_from_slice(ids);
-        if key.tag != NEVER {
-            cache.learn(self.table, key, long, ids);
-        }
-        let more = ids.len();
-        if piece.len() > KEPT_SCRATCH {
-            self.lookup.scratch = MergeScratch::default();
+        if piece.len() <= KEPT_SCRATCH {
+            self.lookup.scratch = scratch;
         }
         more
     }
@@ -422,6 +535,11 @@ impl<I: Isa> Sink for Queue<'_, '_, I> {
 
     fn piece(&mut self, text: &[u8], start: usize, end: usize) {
         self.divide(text, start, end);
+    }
+
+    fn first_piece(&mut self, text: &[u8], end: usize) {
+        let is_marked = matches!(self.shared.model, PieceModel::Other(encoder) if encoder.marks_beginning());
+        self.put_piece(text, 0, end, is_marked);
     }
 
     fn added(&mut self, id: u32) {

@@ -2,17 +2,20 @@
 
 use std::sync::Mutex;
 
-use thiserror::Error;
 use windrow_table::table::InsertOnlyTable;
 
 use crate::added::{Added, AddedToken};
 use crate::batch::Span;
 use crate::cache::{Cache, KEY_BYTES};
-use crate::encoder::{Counts, Part, Shared, Window, Worker};
+use crate::cuts::TextCuts;
+use crate::encoder::{Bounds, Counts, Part, Shared, Window, Worker};
+use crate::fault::{PieceFault, TextError, Unsupported};
 use crate::grammar::Grammar;
 use crate::memory::{lock_briefly, reserve};
-use crate::model::{MergeScratch, Model};
+use crate::model::Model;
 use crate::nfc;
+use crate::pieces::{PieceEncoder, PieceModel, PieceScratch};
+use crate::ranks::RankTable;
 use crate::scan::Around;
 use crate::simd::InstructionSet;
 use crate::split::{Split, Splitter};
@@ -52,30 +55,6 @@ pub struct Definition {
     pub added: Vec<AddedToken>,
     /// Whether text is normalized to form C.
     pub nfc: bool,
-}
-
-/// Why an engine cannot encode with a [`Definition`].
-///
-/// ```
-/// use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};
-///
-/// let tokens = vec![(b"a".to_vec(), 0)];
-/// let definition =
-///     Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
-/// assert!(BpeEngine::new(&definition, &EngineOptions::default()).is_err(), "the other bytes are no tokens");
-/// ```
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0}")]
-pub struct Unsupported(String);
-
-/// There was no memory for a text.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("no memory for document {document}: {bytes} bytes more are needed")]
-pub struct NoMemory {
-    /// The number of the document in its batch.
-    pub document: usize,
-    /// Bytes that could not be allocated.
-    pub bytes: usize,
 }
 
 /// Settings of a [`BpeEngine`].
@@ -129,6 +108,9 @@ pub fn instruction_sets() -> Vec<&'static str> {
 /// Slots of the first table, for each token of the vocabulary.
 const SLOTS_PER_TOKEN: usize = 6;
 
+/// Slots of the first table of an engine that begins with an empty cache.
+const FIRST_PIECES: usize = 1 << 16;
+
 /// The first table has no more slots than this: 36 MiB.
 const FIRST_SLOTS: usize = 1 << 20;
 
@@ -151,8 +133,8 @@ const FIRST_SLOTS: usize = 1 << 20;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct BpeEngine {
-    grammar: Grammar,
-    model: Model,
+    bounds: Bounds,
+    model: PieceModel,
     splitter: Splitter,
     /// Added tokens that are found while text is scanned; none if the splitter must find them before.
     added: Added,
@@ -166,7 +148,7 @@ pub struct BpeEngine {
 
 impl std::fmt::Debug for BpeEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BpeEngine").field("grammar", &self.grammar).field("set", &self.set).finish_non_exhaustive()
+        f.debug_struct("BpeEngine").field("bounds", &self.bounds).field("set", &self.set).finish_non_exhaustive()
     }
 }
 
@@ -178,26 +160,88 @@ impl BpeEngine {
     /// occurs twice, or strips white space that another one may have stripped before.
     pub fn new(definition: &Definition, options: &EngineOptions) -> Result<Self, Unsupported> {
         let Definition { grammar, tokens, merges, ignore_merges, added, nfc } = definition;
-        let model = Model::new(tokens, merges, *ignore_merges).map_err(Unsupported)?;
+        let model = Model::new(tokens, merges, *ignore_merges).map_err(Unsupported::new)?;
+        Self::of(
+            Bounds::Grammar(*grammar),
+            PieceModel::Merges(model),
+            tokens.len() * SLOTS_PER_TOKEN,
+            added,
+            *nfc,
+            options,
+        )
+    }
+
+    /// An engine for a vocabulary of tiktoken: a piece that is a token gets its rank, and others are merged by the ranks of unions. It is ready
+    /// within milliseconds, because its cache begins empty.
+    ///
+    /// `lengths` has the length of each token, in the order of their ranks, 0 where a rank has none, and `bytes` all of them.
+    ///
+    /// ```
+    /// use windrow_bpe::{BpeEngine, EngineOptions, Grammar};
+    ///
+    /// let mut bytes: Vec<u8> = (0..=255).collect();
+    /// bytes.extend(b"ab");
+    /// let mut lengths = vec![1; 256];
+    /// lengths.push(2);
+    /// let engine = BpeEngine::of_ranks(Grammar::Gpt2, &lengths, bytes, &[], &EngineOptions::default())?;
+    /// assert_eq!(engine.encode_batch(&["cab"])?.values, [99, 256]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A byte is no token, there are 262,143 ranks or more, or an added token is one that [`new`](Self::new) refuses.
+    pub fn of_ranks(
+        grammar: Grammar,
+        lengths: &[u8],
+        bytes: Vec<u8>,
+        added: &[AddedToken],
+        options: &EngineOptions,
+    ) -> Result<Self, Unsupported> {
+        let table = RankTable::new(lengths, bytes).map_err(Unsupported::new)?;
+        let options = EngineOptions { seeded: false, ..*options };
+        Self::of(Bounds::Grammar(grammar), PieceModel::Ranks(table), FIRST_PIECES, added, false, &options)
+    }
+
+    /// An engine for any tokenizer of which it is known where texts can be cut. It remembers the ids of the pieces between `cuts`, and asks
+    /// `encoder` for those of others.
+    ///
+    /// # Errors
+    /// The CPU does not have the instructions of `options`.
+    pub fn of_pieces(
+        cuts: TextCuts,
+        encoder: Box<dyn PieceEncoder>,
+        options: &EngineOptions,
+    ) -> Result<Self, Unsupported> {
+        let options = EngineOptions { seeded: false, ..*options };
+        Self::of(Bounds::Cuts(cuts), PieceModel::Other(encoder), FIRST_PIECES, &[], false, &options)
+    }
+
+    fn of(
+        bounds: Bounds,
+        model: PieceModel,
+        slots: usize,
+        added: &[AddedToken],
+        nfc: bool,
+        options: &EngineOptions,
+    ) -> Result<Self, Unsupported> {
         let sets = InstructionSet::available();
         let set = match options.instructions {
             None => Some(&sets[0]),
             Some(name) => sets.iter().find(|set| set.name() == name),
         };
         let set =
-            *set.ok_or_else(|| Unsupported(format!("this CPU has no {}", options.instructions.unwrap_or("?"))))?;
-        let slots = (tokens.len() * SLOTS_PER_TOKEN).min(FIRST_SLOTS);
-        let splitter = Splitter::new(added, *nfc).map_err(Unsupported)?;
-        let scanned = if splitter.goes_first() { &[] } else { &added[..] };
+            *set.ok_or_else(|| Unsupported::new(format!("this CPU has no {}", options.instructions.unwrap_or("?"))))?;
+        let splitter = Splitter::new(added, nfc).map_err(Unsupported::new)?;
+        let scanned = if splitter.goes_first() { &[] } else { added };
         let engine = Self {
-            grammar: *grammar,
+            bounds,
             model,
             splitter,
-            added: Added::new(scanned).map_err(Unsupported)?,
-            without_added: Added::new(&[]).map_err(Unsupported)?,
+            added: Added::new(scanned).map_err(Unsupported::new)?,
+            without_added: Added::new(&[]).map_err(Unsupported::new)?,
             contents: decode::Contents::new(added),
-            nfc: *nfc,
-            cache: Cache::new(set, slots, options.cache_bytes),
+            nfc,
+            cache: Cache::new(set, slots.min(FIRST_SLOTS), options.cache_bytes),
             set,
             workers: Mutex::default(),
         };
@@ -206,7 +250,7 @@ impl BpeEngine {
         }
         // Made now: a fork during their first use would leave a child with a table that is never ready.
         Classes::get();
-        if *nfc {
+        if nfc {
             nfc::table();
         }
         Ok(engine)
@@ -214,7 +258,7 @@ impl BpeEngine {
 
     /// Lets the cache learn all short tokens: not as themselves, but as what the merges make of them.
     fn seed(&self) {
-        let (Some(table), mut scratch) = (self.cache.table(), MergeScratch::default()) else { return };
+        let (Some(table), mut scratch) = (self.cache.table(), PieceScratch::default()) else { return };
         for token in self.model.tokens().filter(|token| token.len() <= KEY_BYTES) {
             let ids = self.model.encode(token, false, &mut scratch).expect("a short piece needs no memory");
             self.cache.learn_piece(&table, token, ids);
@@ -240,9 +284,12 @@ impl BpeEngine {
         self.added.named().get() || self.splitter.has_named()
     }
 
-    /// How text is split into pieces.
-    pub fn grammar(&self) -> Grammar {
-        self.grammar
+    /// How text is split into pieces; `None` if it is cut.
+    pub fn grammar(&self) -> Option<Grammar> {
+        match self.bounds {
+            Bounds::Grammar(grammar) => Some(grammar),
+            Bounds::Cuts(_) => None,
+        }
     }
 
     /// The name of the instruction set in use.
@@ -252,12 +299,12 @@ impl BpeEngine {
 
     /// The id of the token with these bytes. Added tokens are not searched.
     pub fn token_to_id(&self, bytes: &[u8]) -> Option<u32> {
-        self.model.vocabulary().id(bytes)
+        self.model.id(bytes)
     }
 
     /// The bytes of a token of the vocabulary; empty if it has none with this id.
     pub fn token(&self, id: u32) -> &[u8] {
-        self.model.vocabulary().token(id)
+        self.model.token(id)
     }
 
     /// What the threads have done so far, as far as they are through with their windows.
@@ -291,13 +338,13 @@ impl BpeEngine {
     ///
     /// # Errors
     /// There is no memory for the ids, or to merge a single long piece. `ids` and `ends` are then unchanged.
-    pub fn encode_all(&self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), NoMemory> {
+    pub fn encode_all(&self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), TextError> {
         let before = (ids.len(), ends.len());
         let outcome = self.with_worker(|worker| {
             for span in self.windows(texts, 1) {
                 self.window(worker, texts, span)?;
                 let (more, base) = (worker.lookup.ids(), ids.len());
-                let missing = |bytes| NoMemory { document: span.largest(texts), bytes };
+                let missing = |bytes| TextError { document: span.largest(texts), fault: PieceFault::NoMemory(bytes) };
                 reserve(ids, more.len()).map_err(missing)?;
                 ids.extend_from_slice(more);
                 ends.extend(worker.lookup.ends().iter().map(|&end| base + end as usize));
@@ -311,9 +358,13 @@ impl BpeEngine {
         outcome
     }
 
-    /// Maximum number of ids of so many bytes of text: one a byte, and form C may make three bytes of one.
-    pub(crate) fn most_ids(&self, bytes: usize) -> usize {
-        if self.nfc { bytes.saturating_mul(3) } else { bytes }
+    /// Maximum number of ids of so many bytes of text: one a byte, and form C may make three bytes of one. `None` if it is not known.
+    pub(crate) fn most_ids(&self, bytes: usize) -> Option<usize> {
+        match self.model {
+            PieceModel::Other(_) => None,
+            _ if self.nfc => Some(bytes.saturating_mul(3)),
+            _ => Some(bytes),
+        }
     }
 
     /// Encodes one window with the buffers of `worker`.
@@ -322,7 +373,7 @@ impl BpeEngine {
         worker: &mut Worker,
         documents: &[T],
         span: Span,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), TextError> {
         let current = self.cache.table().or_else(|| worker.table.take());
         let table = worker.table.insert(current.unwrap_or_else(Cache::empty_table)).clone();
         let parts = span.parts(documents);
@@ -335,8 +386,8 @@ impl BpeEngine {
             self.window_of(worker, &table, parts, span.bytes);
         }
         self.cache.grow(&table);
-        match worker.lookup.missing() {
-            Some(bytes) => Err(NoMemory { document: span.largest(documents), bytes }),
+        match worker.lookup.failed() {
+            Some((number, fault)) => Err(TextError { document: span.first() + number, fault }),
             None => Ok(()),
         }
     }
@@ -350,7 +401,7 @@ impl BpeEngine {
     ) {
         let classes = Classes::get();
         let shared = Shared {
-            grammar: self.grammar,
+            bounds: &self.bounds,
             model: &self.model,
             around: Around { classes, added: &self.added },
             without_added: Around { classes, added: &self.without_added },
@@ -362,7 +413,10 @@ impl BpeEngine {
     /// A place from `from` on where `text` can be cut without changing its ids.
     pub(crate) fn cut(&self, text: &[u8], mut from: usize) -> Option<usize> {
         loop {
-            let cut = self.grammar.cut(text, from)?;
+            let cut = match &self.bounds {
+                Bounds::Grammar(grammar) => grammar.cut(text, from)?,
+                Bounds::Cuts(cuts) => return cuts.cut(text, from),
+            };
             if self.is_clear_cut(text, cut)? {
                 return Some(cut);
             }
@@ -382,7 +436,10 @@ impl BpeEngine {
 
     /// Whether [`last_cut`](Self::last_cut) finds places: not if added tokens look at what stands beside them.
     pub fn cuts_documents(&self) -> bool {
-        !self.splitter.goes_first()
+        match &self.model {
+            PieceModel::Other(encoder) => !encoder.marks_beginning(),
+            _ => !self.splitter.goes_first(),
+        }
     }
 
     /// The last place found from `from` on where `text` can be cut: the ids of its two parts are those of the whole, whatever precedes and
@@ -404,7 +461,10 @@ impl BpeEngine {
         // One that begins close to the end may go on behind it.
         let mut to = text.len().saturating_sub(self.added.longest());
         loop {
-            let cut = self.grammar.last_cut(text, from, to)?;
+            let cut = match &self.bounds {
+                Bounds::Grammar(grammar) => grammar.last_cut(text, from, to)?,
+                Bounds::Cuts(cuts) => return cuts.last_cut(text, from, to),
+            };
             if self.is_clear_cut(text, cut)? {
                 return Some(cut);
             }

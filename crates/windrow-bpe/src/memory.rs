@@ -6,6 +6,9 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 /// Attempts to lock: some microseconds, where a lock of this crate is held for a few instructions.
 const ATTEMPTS: usize = 1000;
 
+/// Buffers for longer pieces, in bytes, are freed.
+pub(crate) const KEPT_SCRATCH: usize = 1 << 20;
+
 /// The lock, unless another thread holds it for long. That thread may not exist: a fork copies locks, but no threads that would release them.
 pub(crate) fn lock_briefly<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for _ in 0..ATTEMPTS {

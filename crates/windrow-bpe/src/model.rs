@@ -1,228 +1,25 @@
-//! Vocabulary, merges, and the merging of a piece.
+//! Byte-level BPE: the tokens of a piece from those of its bytes.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
-use crate::agenda::Agenda;
-use crate::memory::reserve;
+use crate::fault::PieceFault;
+use crate::fault::Unsupported;
+use crate::memory::{KEPT_SCRATCH, reserve};
+use crate::merge::{MergeScratch, Merges, NONE, SHORT};
+use crate::vocabulary::{Seams, Vocabulary};
 
-/// The priority of two tokens that do not merge.
-const NONE: u32 = u32::MAX;
-
-/// Two ids are packed into a key.
-const ID_BITS: u32 = 20;
-
-/// A word of the pair table has a priority in its lower bits, and a tag of the pair above.
-const PRIORITY_BITS: u32 = 24;
-const PRIORITIES: u32 = (1 << PRIORITY_BITS) - 1;
-
-/// An empty word of the pair table.
-const EMPTY: u32 = u32::MAX;
-
-/// Longer pieces keep their pairs in an [`Agenda`]: scanning all of them for each merge would take quadratic time.
-pub(crate) const SHORT: usize = 48;
-
-/// Bits of the filter: most pairs that are looked up do not merge, and 128 KiB stay in a cache close to the core.
-const FILTER_BITS: u64 = 1 << 20;
-
-/// The tokens of a vocabulary, by id and by their bytes.
-pub(crate) struct Vocabulary {
-    bytes: Vec<u8>,
-    /// Where the token of each id begins in `bytes`, and the end of the last. An id without a token has no bytes.
-    starts: Vec<u32>,
-    /// Ids plus 1 by the hash of their bytes, with linear probing; 0 is empty.
-    index: Vec<u32>,
-}
-
-impl Vocabulary {
-    /// An error names what is wrong with the tokens.
-    fn new(tokens: &[(Vec<u8>, u32)]) -> Result<Self, String> {
-        let size = tokens.iter().map(|token| token.1 + 1).max().unwrap_or(0);
-        if u64::from(size) >= 1 << ID_BITS {
-            return Err(format!("id {} is {} or more", size - 1, (1 << ID_BITS) - 1));
-        }
-        let mut by_id: Vec<&[u8]> = vec![&[]; size as usize];
-        for (bytes, id) in tokens {
-            by_id[*id as usize] = bytes;
-        }
-        let mut starts = vec![0];
-        let mut bytes = Vec::new();
-        for token in &by_id {
-            bytes.extend_from_slice(token);
-            starts.push(u32::try_from(bytes.len()).map_err(|_| "the vocabulary has 4 GiB or more".to_owned())?);
-        }
-        let mut vocabulary = Self { bytes, starts, index: vec![0; (tokens.len() * 2).next_power_of_two()] };
-        for id in 0..size {
-            let token = vocabulary.token(id);
-            if token.is_empty() {
-                continue;
-            }
-            let mut at = vocabulary.place(token);
-            while vocabulary.index[at] != 0 {
-                if vocabulary.token(vocabulary.index[at] - 1) == token {
-                    return Err(format!("ids {} and {id} have the same bytes", vocabulary.index[at] - 1));
-                }
-                at = (at + 1) & (vocabulary.index.len() - 1);
-            }
-            vocabulary.index[at] = id + 1;
-        }
-        Ok(vocabulary)
-    }
-
-    /// The bytes of a token; empty if there is none with this id.
-    pub(crate) fn token(&self, id: u32) -> &[u8] {
-        let Some(&[start, end]) = self.starts.get(id as usize..).and_then(|starts| starts.first_chunk()) else {
-            return &[];
-        };
-        &self.bytes[start as usize..end as usize]
-    }
-
-    /// The id of the token with these bytes.
-    pub(crate) fn id(&self, bytes: &[u8]) -> Option<u32> {
-        let mut at = self.place(bytes);
-        loop {
-            let id = self.index[at].checked_sub(1)?;
-            if self.token(id) == bytes {
-                return Some(id);
-            }
-            at = (at + 1) & (self.index.len() - 1);
-        }
-    }
-
-    fn place(&self, bytes: &[u8]) -> usize {
-        hash_bytes(bytes) as usize & (self.index.len() - 1)
-    }
-
-    /// One more than the largest id.
-    pub(crate) fn size(&self) -> u32 {
-        self.starts.len() as u32 - 1
-    }
-}
-
-/// A hash of any number of bytes.
-pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mix = |key: u64| {
-        let wide = u128::from(key) * u128::from(ODD);
-        wide as u64 ^ (wide >> 64) as u64
-    };
-    let (words, rest) = bytes.as_chunks::<8>();
-    let hash = words.iter().fold(bytes.len() as u64, |hash, word| mix(hash ^ u64::from_le_bytes(*word)));
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    mix(mix(hash ^ u64::from_le_bytes(last)).wrapping_add(ODD))
-}
-
-/// The merges of a vocabulary.
+/// A vocabulary in which every byte is a token, and its merges.
 pub(crate) struct Model {
     vocabulary: Vocabulary,
+    merges: Merges,
     /// A piece that is a token becomes that token, whatever the merges would make of it.
     ignore_merges: bool,
     /// The token of each byte.
     bytes: [u32; 256],
     /// The priority of the merge of two bytes.
     byte_pairs: Vec<u32>,
-    /// A bit for each pair that merges; several pairs share one.
-    filter: Vec<u64>,
-    /// The priorities of merges by a hash of their tokens, with linear probing. A quarter of the size of a table with whole keys: most look-ups
-    /// find a merge, and waited for memory. The key is compared later than its priority is used.
-    pairs: Vec<u32>,
-    /// The two tokens of each merge, by priority.
-    keys: Vec<u64>,
-    /// The token that each merge makes, by priority.
-    merged: Vec<u32>,
-    /// The difference between that token and the priority, if it is always the same.
-    shift: Option<u32>,
     seams: Seams,
-}
-
-/// Bits of the filter of three bytes.
-const TRIPLE_BITS: u32 = 20;
-
-/// Where pieces can be divided: between two bytes that no token spans, no merge ever does. Neither does a token that is a whole piece.
-///
-/// A token that spans the place between two bytes begins with these two bytes, or has them behind the byte before. The three bytes are looked up
-/// in a filter of all tokens, which may name a place that no token spans, but never the reverse.
-struct Seams {
-    /// A bit for each two bytes with which a token begins.
-    pairs: Box<[u64; 1 << 10]>,
-    triples: Box<[u64; 1 << (TRIPLE_BITS - 6)]>,
-}
-
-impl Seams {
-    fn new<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut seams = Self { pairs: Box::new([0; _]), triples: Box::new([0; _]) };
-        for token in tokens {
-            if let Some(&[first, second]) = token.first_chunk() {
-                let (word, bit) = Self::pair(first, second);
-                seams.pairs[word] |= 1 << bit;
-            }
-            for three in token.windows(3) {
-                let (word, bit) = Self::triple(three[0], three[1], three[2]);
-                seams.triples[word] |= 1 << bit;
-            }
-        }
-        seams
-    }
-
-    #[inline(always)]
-    fn pair(first: u8, second: u8) -> (usize, u32) {
-        let bit = usize::from(first) << 8 | usize::from(second);
-        (bit / 64, bit as u32 % 64)
-    }
-
-    #[inline(always)]
-    fn triple(before: u8, first: u8, second: u8) -> (usize, u32) {
-        let key = u32::from_le_bytes([before, first, second, 0]);
-        let bit = key.wrapping_mul(0x9e37_79b1) >> (32 - TRIPLE_BITS);
-        (bit as usize / 64, bit % 64)
-    }
-
-    /// Whether a token may span the place between the last two of these bytes.
-    #[inline(always)]
-    fn may_span(&self, [before, first, second]: [u8; 3]) -> bool {
-        let (pair, pair_bit) = Self::pair(first, second);
-        let (triple, triple_bit) = Self::triple(before, first, second);
-        (self.pairs[pair] >> pair_bit | self.triples[triple] >> triple_bit) & 1 == 1
-    }
-}
-
-/// Buffers to merge long pieces.
-#[derive(Default)]
-pub(crate) struct MergeScratch {
-    links: Vec<Link>,
-    /// Merges that were possible when they were added.
-    agenda: Agenda,
-    ids: Vec<u32>,
-}
-
-/// A token of a long piece, at the index of its first byte.
-#[derive(Clone, Copy)]
-struct Link {
-    id: u32,
-    /// The index of the next token.
-    next: u32,
-    /// The index of the previous token.
-    before: u32,
-    /// The priority of the merge with the next token.
-    priority: u32,
-}
-
-#[inline(always)]
-fn pair_key(left: u32, right: u32) -> u64 {
-    u64::from(left) << ID_BITS | u64::from(right)
-}
-
-#[inline(always)]
-fn filter_place(key: u64) -> (usize, u64) {
-    let bit = key.wrapping_mul(0xc2b2_ae3d_27d4_eb4f) >> (64 - FILTER_BITS.trailing_zeros());
-    ((bit / 64) as usize, bit % 64)
-}
-
-/// Where probing for a pair starts, and its tag.
-#[inline(always)]
-fn pair_place(key: u64) -> (usize, u32) {
-    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((hash >> 40) as usize, (hash >> 32) as u32 >> 24 & 0xff)
 }
 
 impl Model {
@@ -233,85 +30,27 @@ impl Model {
         for (byte, id) in (0..=255).zip(&mut bytes) {
             *id = vocabulary.id(&[byte]).ok_or_else(|| format!("byte {byte} is no token"))?;
         }
-        if merges.len() >= PRIORITIES as usize {
-            return Err(format!("there are {} merges, {} or more", merges.len(), PRIORITIES));
-        }
-        let seams = Seams::new((0..vocabulary.size()).map(|id| vocabulary.token(id)));
-        let mut model = Self {
-            seams,
-            vocabulary,
-            ignore_merges,
-            bytes,
-            byte_pairs: vec![NONE; 1 << 16],
-            filter: vec![0; FILTER_BITS as usize / 64],
-            pairs: vec![EMPTY; (merges.len() / 4 + merges.len() + 2).next_power_of_two()],
-            keys: Vec::with_capacity(merges.len()),
-            merged: Vec::with_capacity(merges.len()),
-            shift: None,
-        };
+        let mut byte_pairs = vec![NONE; 1 << 16];
+        let mut triples = Vec::with_capacity(merges.len());
         let mut union = Vec::new();
         for (priority, &(left, right)) in (0..).zip(merges) {
-            let parts = [left, right].map(|id| model.vocabulary.token(id));
+            let parts = [left, right].map(|id| vocabulary.token(id));
             if let [[first], [second]] = parts {
-                model.byte_pairs[usize::from(*first) << 8 | usize::from(*second)] = priority;
+                byte_pairs[usize::from(*first) << 8 | usize::from(*second)] = priority;
             }
             union.clear();
             parts.iter().for_each(|part| union.extend_from_slice(part));
-            let merged = model.vocabulary.id(&union).filter(|_| parts.iter().all(|part| !part.is_empty()));
+            let merged = vocabulary.id(&union).filter(|_| parts.iter().all(|part| !part.is_empty()));
             let merged = merged.ok_or_else(|| format!("merge {priority} is of unknown tokens or makes one"))?;
-            let key = pair_key(left, right);
-            if model.priority(left, right) != NONE {
-                return Err(format!("merge {priority} is there twice"));
-            }
-            let (mut at, tag) = pair_place(key);
-            while model.pairs[at & (model.pairs.len() - 1)] != EMPTY {
-                at += 1;
-            }
-            at &= model.pairs.len() - 1;
-            model.pairs[at] = tag << PRIORITY_BITS | priority;
-            model.keys.push(key);
-            let (word, bit) = filter_place(key);
-            model.filter[word] |= 1 << bit;
-            model.merged.push(merged);
+            triples.push((left, right, merged));
         }
-        let shift = model.merged.first().copied().unwrap_or(0);
-        let is_shifted = (0..).zip(&model.merged).all(|(priority, &id)| id == shift.wrapping_add(priority));
-        model.shift = is_shifted.then_some(shift);
-        Ok(model)
+        let seams = Seams::new((0..vocabulary.size()).map(|id| vocabulary.token(id)));
+        let merges = Merges::new(triples.into_iter())?;
+        Ok(Self { vocabulary, merges, ignore_merges, bytes, byte_pairs, seams })
     }
 
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
-    }
-
-    /// The priority of the merge of two tokens.
-    #[inline(always)]
-    fn priority(&self, left: u32, right: u32) -> u32 {
-        let key = pair_key(left, right);
-        let (word, bit) = filter_place(key);
-        if self.filter[word & (self.filter.len() - 1)] >> bit & 1 == 0 {
-            return NONE;
-        }
-        let (mut at, tag) = pair_place(key);
-        loop {
-            let pair = self.pairs[at & (self.pairs.len() - 1)];
-            if pair == EMPTY {
-                return NONE;
-            }
-            if pair >> PRIORITY_BITS == tag && self.keys[(pair & PRIORITIES) as usize] == key {
-                return pair & PRIORITIES;
-            }
-            at += 1;
-        }
-    }
-
-    /// The token that the merge of this priority makes.
-    #[inline(always)]
-    fn merged(&self, priority: u32) -> u32 {
-        match self.shift {
-            Some(shift) => priority.wrapping_add(shift),
-            None => self.merged[priority as usize],
-        }
     }
 
     #[inline(always)]
@@ -322,9 +61,7 @@ impl Model {
     /// The first place in a piece where it can be divided and a character begins: its parts have the ids of the whole.
     #[inline]
     pub(crate) fn seam(&self, piece: &[u8]) -> Option<usize> {
-        let is_seam = |bytes: &[u8]| bytes[2] & 0xc0 != 0x80 && !self.seams.may_span([bytes[0], bytes[1], bytes[2]]);
-        // The first two bytes have no byte before.
-        Some(2 + piece.windows(3).position(is_seam)?)
+        self.seams.first(piece)
     }
 
     /// Whether a part of a piece may have other ids than the same bytes as a piece.
@@ -339,121 +76,80 @@ impl Model {
         is_part: bool,
         scratch: &'s mut MergeScratch,
     ) -> Result<&'s [u32], usize> {
-        scratch.ids.clear();
+        let ids = &mut scratch.ids;
+        ids.clear();
         if self.ignore_merges
             && !is_part
             && let Some(id) = self.vocabulary.id(piece)
         {
-            scratch.ids.push(id);
+            ids.push(id);
         } else if piece.len() <= SHORT {
-            let mut ids = [0; 64];
-            let count = self.merge_short(piece, &mut ids);
-            scratch.ids.extend_from_slice(&ids[..count]);
+            let (mut short, mut priorities) = ([0; 64], [NONE; 64]);
+            for (id, byte) in short.iter_mut().zip(piece) {
+                *id = self.bytes[usize::from(*byte)];
+            }
+            for (priority, pair) in priorities.iter_mut().zip(piece.windows(2)) {
+                *priority = self.byte_priority(pair[0], pair[1]);
+            }
+            let count = self.merges.merge_short(&mut short, &mut priorities, piece.len().min(SHORT));
+            ids.extend_from_slice(&short[..count]);
         } else {
-            self.merge_long(piece, scratch)?;
+            reserve(ids, piece.len())?;
+            ids.extend(piece.iter().map(|&byte| self.bytes[usize::from(byte)]));
+            self.merges.merge(scratch)?;
         }
         Ok(&scratch.ids)
-    }
-
-    /// Merges up to [`SHORT`] bytes. Returns the number of ids.
-    fn merge_short(&self, piece: &[u8], ids: &mut [u32; 64]) -> usize {
-        let mut priorities = [NONE; 64];
-        let mut count = piece.len().min(SHORT);
-        for (id, byte) in ids.iter_mut().zip(piece) {
-            *id = self.bytes[usize::from(*byte)];
-        }
-        for (priority, pair) in priorities.iter_mut().zip(piece.windows(2)) {
-            *priority = self.byte_priority(pair[0], pair[1]);
-        }
-        while count > 1 {
-            let (mut best, mut at) = (NONE, 0);
-            for (place, &priority) in priorities[..count - 1].iter().enumerate() {
-                if priority < best {
-                    (best, at) = (priority, place);
-                }
-            }
-            if best == NONE {
-                break;
-            }
-            ids[at] = self.merged(best);
-            // A call that moves memory would take longer.
-            for place in at + 1..count - 1 {
-                ids[place & 63] = ids[(place + 1) & 63];
-                priorities[place & 63] = priorities[(place + 1) & 63];
-            }
-            count -= 1;
-            priorities[count - 1] = NONE;
-            if at + 1 < count {
-                priorities[at] = self.priority(ids[at], ids[at + 1]);
-            }
-            if at > 0 {
-                priorities[at - 1] = self.priority(ids[at - 1], ids[at]);
-            }
-        }
-        count
-    }
-
-    /// [`merge_short`](Self::merge_short) in less than quadratic time: all merges of one priority are made in one pass from left to right.
-    fn merge_long(&self, piece: &[u8], scratch: &mut MergeScratch) -> Result<(), usize> {
-        let MergeScratch { links, agenda, ids } = scratch;
-        links.clear();
-        reserve(links, piece.len())?;
-        reserve(ids, piece.len())?;
-        // A merge adds two places at most.
-        agenda.begin(self.keys.len(), piece.len() * 3)?;
-        for (at, &byte) in (0..).zip(piece) {
-            let priority = piece.get(at as usize + 1).map_or(NONE, |&next| self.byte_priority(byte, next));
-            links.push(Link { id: self.bytes[usize::from(byte)], next: at + 1, before: at.wrapping_sub(1), priority });
-            if priority != NONE {
-                agenda.add(priority, at);
-            }
-        }
-        while let Some(mut pass) = agenda.take()? {
-            let (priority, merged) = (pass.priority, self.merged(pass.priority));
-            let earlier = pass.by_ref().find(|&at| {
-                let Link { next, before, priority: current, .. } = links[at as usize];
-                // Outdated: one of the two tokens has merged otherwise.
-                if current != priority {
-                    return false;
-                }
-                let end = links[next as usize].next;
-                links[next as usize].priority = NONE;
-                links[at as usize].id = merged;
-                links[at as usize].next = end;
-                if let Some(after) = links.get_mut(end as usize) {
-                    after.before = at;
-                }
-                let first = if at == 0 { NONE } else { self.look_up(links, agenda, before) };
-                self.look_up(links, agenda, at).min(first) < priority
-            });
-            match earlier {
-                Some(_) => agenda.interrupt(pass),
-                None => agenda.finish(pass),
-            }
-        }
-        let mut at = 0;
-        while let Some(link) = links.get(at as usize) {
-            ids.push(link.id);
-            at = link.next;
-        }
-        Ok(())
-    }
-
-    /// Puts the merge of the token at `at` with the next one on the agenda, and returns its priority.
-    #[inline(always)]
-    fn look_up(&self, links: &mut [Link], agenda: &mut Agenda, at: u32) -> u32 {
-        let Link { id, next, .. } = links[at as usize];
-        let priority = links.get(next as usize).map_or(NONE, |next| self.priority(id, next.id));
-        links[at as usize].priority = priority;
-        if priority != NONE {
-            agenda.add(priority, at);
-        }
-        priority
     }
 
     /// The tokens by id, without the empty ones.
     pub(crate) fn tokens(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.vocabulary.size()).map(|id| self.vocabulary.token(id)).filter(|token| !token.is_empty())
+    }
+}
+
+/// A byte-level BPE model by itself, for pieces that are already split.
+///
+/// ```
+/// use windrow_bpe::ByteBpe;
+///
+/// let tokens: Vec<_> = (0..=255).map(|byte| (vec![byte], u32::from(byte))).chain([(b"ab".to_vec(), 256)]).collect();
+/// let model = ByteBpe::new(&tokens, &[(97, 98)], false)?;
+/// let mut ids = Vec::new();
+/// model.encode(b"cab", &mut ids)?;
+/// assert_eq!(ids, [99, 256]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ByteBpe(Model);
+
+impl ByteBpe {
+    /// The model of these tokens and merges, as in a [`Definition`](crate::Definition).
+    ///
+    /// # Errors
+    /// A byte is no token, two tokens have the same bytes, a merge is of unknown tokens, or an id is 1,048,575 or more.
+    pub fn new(tokens: &[(Vec<u8>, u32)], merges: &[(u32, u32)], ignore_merges: bool) -> Result<Self, Unsupported> {
+        Model::new(tokens, merges, ignore_merges).map(Self).map_err(Unsupported::new)
+    }
+
+    /// Appends the ids of `piece`.
+    ///
+    /// # Errors
+    /// There is no memory for the piece.
+    pub fn encode(&self, piece: &[u8], ids: &mut Vec<u32>) -> Result<(), PieceFault> {
+        thread_local! {
+            static SCRATCH: RefCell<MergeScratch> = RefCell::default();
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            ids.extend_from_slice(self.0.encode(piece, false, scratch).map_err(PieceFault::NoMemory)?);
+            if piece.len() > KEPT_SCRATCH {
+                *scratch = MergeScratch::default();
+            }
+            Ok(())
+        })
+    }
+
+    /// The id of the token with these bytes.
+    pub fn token_to_id(&self, bytes: &[u8]) -> Option<u32> {
+        self.0.vocabulary().id(bytes)
     }
 }
 

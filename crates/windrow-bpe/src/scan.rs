@@ -25,7 +25,7 @@ use crate::simd::{Isa, low};
 use crate::unicode::{Class, Classes, decode};
 
 /// Bytes between two calls of the sink.
-const CHUNK: usize = 4096;
+pub(crate) const CHUNK: usize = 4096;
 
 /// Room for the starts of a chunk, and for what `positions` writes behind them.
 pub(crate) type Positions = [u16; CHUNK + 192];
@@ -37,6 +37,11 @@ pub(crate) trait Sink {
 
     /// Takes one piece.
     fn piece(&mut self, text: &[u8], start: usize, end: usize);
+
+    /// Takes the first piece of a text, which ends at `end`.
+    fn first_piece(&mut self, text: &[u8], end: usize) {
+        self.piece(text, 0, end);
+    }
 
     /// Takes an added token.
     fn added(&mut self, id: u32);

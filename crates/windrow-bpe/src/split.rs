@@ -13,6 +13,7 @@ use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
 
 use crate::added::{AddedToken, Named};
 use crate::encoder::Part;
+use crate::fault::Unsupported;
 use crate::nfc;
 use crate::unicode::is_word;
 
@@ -30,16 +31,16 @@ impl<'a> Split<'a> {
     }
 
     pub(crate) fn part(&self) -> Part<'_> {
-        Part { text: &self.text, is_searched: self.is_searched, added: self.added, ends: self.ends }
+        Part { text: &self.text, begins: false, is_searched: self.is_searched, added: self.added, ends: self.ends }
     }
 }
 
 /// Finds the added tokens of all kinds.
 pub(crate) struct Splitter {
     /// Tokens that are searched in the text as it is.
-    original: TokenSet,
+    original: AddedTokens,
     /// Tokens that are searched in normalized text.
-    normalized: TokenSet,
+    normalized: AddedTokens,
     nfc: bool,
     goes_first: bool,
 }
@@ -54,13 +55,13 @@ impl Splitter {
         // Without normalization, the order of the two searches shows only if both find something.
         let is_one_search = normalized.is_empty() || (original.is_empty() && !nfc);
         let is_plain = is_one_search && first.len() <= 2 && !tokens.iter().any(AddedToken::is_flagged);
-        let (original, normalized) = (TokenSet::new(original, false)?, TokenSet::new(normalized, nfc)?);
+        let (original, normalized) = (AddedTokens::of(original, false)?, AddedTokens::of(normalized, nfc)?);
         Ok(Self { original, normalized, nfc, goes_first: !is_plain })
     }
 
     /// True if a text has named a token that counts as text.
     pub(crate) fn has_named(&self) -> bool {
-        self.original.named.get() || self.normalized.named.get()
+        self.original.has_named() || self.normalized.has_named()
     }
 
     /// Whether all text must be split before it is scanned.
@@ -71,7 +72,7 @@ impl Splitter {
     /// Appends what a part is split into. The part itself, if it is in form C and scanning finds its added tokens.
     pub(crate) fn split<'a>(&self, part: Part<'a>, splits: &mut Vec<Split<'a>>) {
         if !self.goes_first && !nfc::may_change(part.text) {
-            let Part { text, is_searched, added, ends } = part;
+            let Part { text, is_searched, added, ends, .. } = part;
             splits.push(Split { text: Cow::Borrowed(text), is_searched, added, ends });
             return;
         }
@@ -130,8 +131,16 @@ fn add(splits: &mut Vec<Split<'_>>, begin: usize, id: u32) {
     }
 }
 
-/// Added tokens that are searched together.
-struct TokenSet {
+/// Added tokens that are searched together in a text: the first match, the longest where several begin at one place, and so on after it.
+///
+/// ```
+/// use windrow_bpe::{AddedToken, AddedTokens};
+///
+/// let tokens = AddedTokens::new(vec![AddedToken { lstrip: true, ..AddedToken::new("<m>", Some(7)) }])?;
+/// assert_eq!(tokens.split("a <m>b"), [(0..1, None), (1..5, Some(7)), (5..6, None)]);
+/// # Ok::<(), windrow_bpe::Unsupported>(())
+/// ```
+pub struct AddedTokens {
     searcher: Option<AhoCorasick>,
     tokens: Vec<AddedToken>,
     /// Whether a token begins with a byte.
@@ -140,8 +149,14 @@ struct TokenSet {
     named: Named,
 }
 
-impl TokenSet {
-    fn new(mut tokens: Vec<AddedToken>, nfc: bool) -> Result<Self, String> {
+impl AddedTokens {
+    /// # Errors
+    /// A token is empty or occurs twice, or strips white space that another one may have stripped before.
+    pub fn new(tokens: Vec<AddedToken>) -> Result<Self, Unsupported> {
+        Self::of(tokens, false).map_err(Unsupported::new)
+    }
+
+    fn of(mut tokens: Vec<AddedToken>, nfc: bool) -> Result<Self, String> {
         if tokens.iter().any(|token| token.content.is_empty()) {
             return Err("an added token is empty".to_owned());
         }
@@ -171,7 +186,7 @@ impl TokenSet {
     }
 
     /// The texts between the tokens, and the tokens with their ids. Those of tokens may overlap, those of texts do not.
-    fn split(&self, text: &str) -> Vec<(Range<usize>, Option<u32>)> {
+    pub fn split(&self, text: &str) -> Vec<(Range<usize>, Option<u32>)> {
         let (mut splits, mut begin) = (Vec::new(), 0);
         for found in self.searcher.iter().flat_map(|searcher| searcher.find_iter(text)) {
             let token = &self.tokens[found.pattern().as_usize()];
@@ -203,6 +218,11 @@ impl TokenSet {
             splits.push((begin..text.len(), None));
         }
         splits
+    }
+
+    /// True if a text has named a token that counts as text.
+    pub fn has_named(&self) -> bool {
+        self.named.get()
     }
 
     /// Whether one of them may stand across `at`, end there or begin there.

@@ -20,6 +20,11 @@ use json::Parts;
 use pairs::{last_pair, runs_of_spaces, with_more};
 use tiktoken_rs::CoreBPE;
 
+use alphabet::spelled;
+
+#[path = "../src/engine/alphabet.rs"]
+#[allow(dead_code, unreachable_pub, reason = "a part of the library, of which this only spells")]
+mod alphabet;
 #[path = "../src/tokenizer/embedded/json.rs"]
 mod json;
 #[path = "../src/tokenizer/embedded/pairs.rs"]

@@ -85,7 +85,7 @@ use special::SpecialIds;
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let corpus = InputFile::from_reader("memory", &b"{\"body\": \"Hello world\"}\n[]"[..], Format::Jsonl, None);
 /// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
 ///
@@ -142,7 +142,7 @@ pub struct Job {
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let corpus = InputFile::from_reader("memory", &b"{\"text\": \"one\"}\n[]\n[]"[..], Format::Jsonl, None);
 /// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
 ///
@@ -239,7 +239,7 @@ impl Job {
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], Format::Lines, None);
 /// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
 ///
@@ -306,7 +306,7 @@ pub struct Summary {
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let (corpus, manifest) = (directory.path().join("corpus.txt"), directory.path().join("out.manifest.json"));
 /// # std::fs::write(&corpus, "Hello world\n\nHello")?;
 /// # let job = || Job::new(vec![InputFile::from_path(&corpus, Format::Lines, Compression::None)]);
@@ -344,7 +344,7 @@ pub struct Resumed {
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let corpus = InputFile::from_reader("memory", &b"{\"text\": \"one\"}\n{\"title\": \"two\"}"[..], Format::Jsonl, None);
 /// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
 ///
@@ -459,7 +459,7 @@ impl fmt::Display for Place<'_> {
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let corpus = InputFile::from_reader("memory", &b"{\"text\": \"one\"}\n{\"text\": null}"[..], Format::Jsonl, None);
 /// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
 ///
@@ -503,7 +503,7 @@ impl std::error::Error for RunError {
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
 ///
-/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// let corpus = InputFile::from_reader("memory", &br#"{"text": "Hello world"}"#[..], Format::Jsonl, None);
 /// let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
 /// encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
@@ -539,7 +539,7 @@ pub fn encode(
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let engine = tokenizer.engine();
 /// # let corpus = InputFile::from_reader("memory", &b"Hello world"[..], Format::Lines, None);
 /// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;

@@ -1,11 +1,14 @@
 //! Engines turn the text of a document into ids.
 //!
 //! An [`Engine`] is a tokenizer ready to encode, shared by all workers. An [`Encoder`] belongs to one worker. It owns scratch
-//! memory that is reused from document to document, so a warm encoder only allocates space for the ids. There are three engines:
-//! `windrow-bpe` for byte-level BPE that its gate admits, `tokenizers` 1.0 for the rest, and the released `tokenizers` 0.23 for the few
-//! `tokenizer.json` files that 1.0 refuses or reads differently. None starts threads; [`Engine::encode_batch`] uses the threads of the pool.
+//! memory that is reused from document to document, so a warm encoder only allocates space for the ids. There are two engines:
+//! `windrow-bpe`, and `tokenizers` 0.23 for the few `tokenizer.json` files of which it is not known where texts can be cut. Neither starts threads;
+//! [`Engine::encode_batch`] uses the threads of the pool.
 //!
-//! All give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. Only the `tokenizer.json`
+//! With `windrow-bpe`, a text is cut into pieces, and each piece that is not remembered is encoded by itself. Byte-level BPE of well-known models
+//! is all in that crate. For other tokenizers, `front` takes a piece to the words of a model, and `words` has the models.
+//!
+//! Both give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. Only the `tokenizer.json`
 //! decides which engine runs, never a document.
 //!
 //! An engine whose allocation fails would end the process. So before a large text, windrow checks that the memory is available; if it
@@ -17,28 +20,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 use thiserror::Error;
-use tk_encode::utils::byte_level::char_to_byte;
 use windrow::prelude::*;
 pub use windrow_bpe::{Ragged, UnknownId, instruction_sets};
 
 use crate::shown;
 
+mod alphabet;
 mod bpe;
+mod charsmap;
 mod decoder;
-mod early;
+mod front;
 mod node;
 pub(crate) mod options;
-mod pipeline;
-mod ranks;
+mod parts;
 mod regex;
 mod released;
-mod unicode;
+pub(crate) mod words;
 
-pub(crate) use bpe::Bpe;
-pub(crate) use early::Early;
-pub(crate) use node::kind;
-pub(crate) use pipeline::{Pipeline, WORD};
-pub(crate) use ranks::Ranks;
+pub use alphabet::BYTE_CHARACTERS;
+pub(crate) use alphabet::{byte_level, byte_of, spelled};
+pub(crate) use bpe::{Bpe, Tokens};
+pub(crate) use charsmap::Charsmap;
+pub(crate) use front::{Behavior, Front, GPT2, Steps};
+pub(crate) use node::{kind, members_of, regex_of};
+pub(crate) use parts::{LateLibrary, Parts};
 pub(crate) use released::{Released, bytes_of, encoding};
 
 /// A tokenizer ready to encode, shared by all workers.
@@ -71,14 +76,14 @@ pub(crate) use released::{Released, bytes_of, encoding};
 /// # Ok::<(), windrow_tokenizers::engine::BatchError>(())
 /// ```
 pub trait Engine: Send + Sync {
-    /// Name and version of the library that encodes, such as `tokenizers 1.0.0-rc.3`.
+    /// Name and version of the library that encodes, such as `tokenizers 0.23.2`.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
     ///
     /// let options = LoadOptions { engine: EngineChoice::Tokenizers, ..LoadOptions::default() };
     /// let tokenizer = Tokenizer::load("gpt2", &options)?;
-    /// assert!(tokenizer.engine().name().starts_with("tokenizers 1."));
+    /// assert!(tokenizer.engine().name().starts_with("tokenizers 0.23"));
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
     /// ```
     fn name(&self) -> &str;
@@ -88,7 +93,7 @@ pub trait Engine: Send + Sync {
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// // Each thread has an encoder.
     /// let count = |text| {
     ///     let mut ids = Vec::new();
@@ -108,7 +113,7 @@ pub trait Engine: Send + Sync {
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// assert_eq!(tokenizer.engine().token_to_id("Ġworld"), Some(995));
     /// assert_eq!(tokenizer.engine().token_to_id("Ġwindrow"), None);
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
@@ -168,7 +173,7 @@ pub trait Engine: Send + Sync {
     /// use windrow_tokenizers::engine::Ragged;
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// let mut batch = Ragged::default();
     /// tokenizer.engine().encode_batch(&["Hello world", "Hello"], &mut batch)?;
     /// assert_eq!((batch.get(0), batch.get(1)), (Some(&[15496, 995][..]), Some(&[15496][..])));
@@ -189,7 +194,7 @@ pub trait Engine: Send + Sync {
     /// use windrow_tokenizers::engine::Ragged;
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// let (engine, mut batch) = (tokenizer.engine(), Ragged::default());
     /// assert!(engine.append_batch_while(&["Hello"], &mut batch, &|| true)?);
     /// assert!(engine.append_batch_while(&[" world"], &mut batch, &|| true)?);
@@ -276,7 +281,7 @@ pub struct BatchError<E = EngineError> {
 /// ```
 /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 ///
-/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// let mut encoder = tokenizer.engine().encoder();
 /// let mut ids = Vec::new();
 /// encoder.encode("Hello", &mut ids)?;
@@ -290,7 +295,7 @@ pub trait Encoder: Send {
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// let mut ids = vec![50256];
     /// tokenizer.engine().encoder().encode("Hello world", &mut ids)?;
     /// assert_eq!(ids, [50256, 15496, 995]);
@@ -307,7 +312,7 @@ pub trait Encoder: Send {
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// let (mut ids, mut ends) = (Vec::new(), Vec::new());
     /// tokenizer.engine().encoder().encode_all(&["Hello world", "", "Hello"], &mut ids, &mut ends)?;
     /// assert_eq!((ids, ends), (vec![15496, 995, 15496], vec![2, 2, 3]));
@@ -404,7 +409,7 @@ pub struct Encoded {
 /// use windrow_tokenizers::engine::{DecodeError, UnknownId};
 /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 ///
-/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// let unknown = UnknownId { index: 1, id: 60_000 };
 /// assert_eq!(tokenizer.decode(&[995, 60_000], false), Err(DecodeError::UnknownId(unknown)));
 /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
@@ -536,11 +541,6 @@ pub fn late<T, E>(cell: &OnceLock<T>, make: impl FnOnce() -> Result<T, E>) -> Re
         Some(value) => Ok(value),
         None => make().map(|value| cell.get_or_init(|| value)),
     }
-}
-
-/// The bytes of a token in the byte-level alphabet.
-pub(crate) fn byte_level(token: &str) -> Option<Vec<u8>> {
-    token.chars().map(char_to_byte).collect()
 }
 
 #[cfg(test)]

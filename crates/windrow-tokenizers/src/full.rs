@@ -20,14 +20,15 @@ pub use tokenizers_023::{
 use windrow::prelude::*;
 
 use crate::batch_encode::pad;
-use crate::engine::{BatchError, EngineError, Released, bytes_of, caught, encoding, late};
+use crate::engine::{BatchError, EngineError, LateLibrary, Released, bytes_of, caught, encoding, late};
 use crate::tokenizer::{LoadError, LoadOptions, Reference, Tokenizer, file_of};
 
 /// A tokenizer that makes whole encodings: with tokens, offsets in characters, words and masks, of single texts, pairs and lists of words,
 /// truncated and padded.
 ///
-/// The encodings are those of Hugging Face's `tokenizers` 0.23.3. If windrow's own engine encodes ([`Tokenizer::delegated`] is `None`), they follow
-/// from the ids and the text; the library itself encodes the rest: other tokenizers, and words that are given as such.
+/// The encodings are those of Hugging Face's `tokenizers` 0.23.3. For byte-level BPE of well-known models
+/// ([`Tokenizer::follows_from_ids`]), they follow from the ids and the text; the library itself makes the rest: those of other tokenizers, and of
+/// words that are given as such.
 ///
 /// ```
 /// use windrow_tokenizers::full::FullTokenizer;
@@ -97,7 +98,7 @@ impl PostProcessing {
         if let Some(processor) = settings.post_processor {
             match caught(|| serde_json::from_str::<Option<PostProcessorWrapper>>(processor.get()))? {
                 Ok(processor) => drop(this.library.with_post_processor(processor)),
-                // A file of version 2.0 has other processors. Its ids can be encoded all the same.
+                // Ids can be encoded all the same.
                 Err(error) => this.unreadable = Some(format!("post_processor: {error}")),
             }
         }
@@ -607,7 +608,7 @@ impl FullTokenizer {
 
     fn reference(&self) -> Result<&Released, EngineError> {
         let missing = || "it has no file of this vocabulary (hint: use a tokenizer.json)".to_owned();
-        let released = self.reference.as_ref().ok_or_else(missing).and_then(Reference::get);
+        let released = self.reference.as_ref().ok_or_else(missing).and_then(LateLibrary::get);
         released.map_err(|reason| EngineError::refused(Released::NAME, reason))
     }
 }

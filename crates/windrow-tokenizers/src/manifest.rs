@@ -124,7 +124,7 @@ pub(crate) fn root_of(outputs: &[OutputFile]) -> String {
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
 /// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
 /// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
@@ -154,7 +154,7 @@ pub struct Engine {
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
 /// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
 /// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
@@ -186,7 +186,7 @@ pub struct TokenizerIdentity {
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
 /// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
 /// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
@@ -231,7 +231,7 @@ pub struct InputFile {
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
 /// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
 /// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
@@ -368,7 +368,7 @@ pub struct Part {
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
 /// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
 /// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;

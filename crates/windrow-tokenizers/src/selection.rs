@@ -123,7 +123,7 @@ impl fmt::Display for Share {
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let corpus = InputFile::from_reader("memory", &b"one\ntwo\nthree\n"[..], Format::Lines, None);
 /// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
 ///

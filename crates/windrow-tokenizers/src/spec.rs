@@ -287,7 +287,7 @@ impl EncodeJob {
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 ///
 /// // The second line is bad.
 /// let run = |on_error| {

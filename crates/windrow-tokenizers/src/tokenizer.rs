@@ -15,6 +15,7 @@
 use std::fs::{self, File as DiskFile};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -24,6 +25,7 @@ use crate::shown;
 
 mod check;
 mod choice;
+mod cuts;
 mod decode;
 mod embedded;
 mod explain;
@@ -32,9 +34,9 @@ mod file;
 mod forms;
 mod gate;
 mod hub;
+mod matches;
 mod names;
 mod rank_file;
-mod route;
 mod stream;
 
 pub use crate::engine::options::{EngineChoice, LoadOptions};
@@ -46,7 +48,7 @@ pub use names::{encoding_name, vocabulary_of};
 pub use stream::DecodeStream;
 
 use check::Checked;
-use choice::ChosenEngine;
+use choice::{Chosen, ChosenEngine};
 use decode::{OtherTokens, Trims};
 use embedded::Embedded;
 use fault::Fault;
@@ -189,7 +191,7 @@ pub struct Tokenizer {
     /// With windrow's own engine: the trimming of offsets, if it can find them.
     trims: Option<Trims>,
     /// The library that decodes and finds offsets otherwise.
-    reference: Option<Reference>,
+    reference: Option<Arc<Reference>>,
     vocab_size: u32,
     added: Vec<AddedId>,
     /// The token for unknown text, if the model itself emits it.
@@ -222,36 +224,11 @@ impl Tokenizer {
     /// # Errors
     /// There is no such name or file, or no engine can encode with the file.
     pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
-        Self::load_for(name_or_path, options, None)
-    }
-
-    /// [`load`](Self::load), but a vocabulary of this crate is ready within milliseconds. A slower engine encodes the first texts,
-    /// until building the fast one pays. The ids are the same.
-    ///
-    /// For a program that starts often and may have little to encode. `bytes` is the amount of text, or 0 if it is unknown. If it is
-    /// unknown, the fast engine is built once the time spent without it equals the time to build it.
-    ///
-    /// ```
-    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    ///
-    /// let early = Tokenizer::load_early("gpt2", &LoadOptions::default(), 11)?;
-    /// let ready = Tokenizer::load("gpt2", &LoadOptions::default())?;
-    /// assert_eq!(early.encode_batch_ids(&["Hello world"])?, ready.encode_batch_ids(&["Hello world"])?);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The errors of [`load`](Self::load).
-    pub fn load_early(name_or_path: &str, options: &LoadOptions, bytes: u64) -> Result<Self, LoadError> {
-        Self::load_for(name_or_path, options, Some(bytes))
-    }
-
-    fn load_for(name_or_path: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
         if let Some(embedded) = embedded::find(name_or_path) {
-            return Self::from_embedded(embedded, embedded.name, options, early);
+            return Self::from_embedded(embedded, embedded.name, options);
         }
         let (name, file) = read(name_or_path)?;
-        Self::from_file(&file, &name, options, early)
+        Self::from_bytes(&file, &name, options)
     }
 
     /// Reads the bytes of a `tokenizer.json` or of a published `.tiktoken` file. `name` is for messages.
@@ -268,11 +245,6 @@ impl Tokenizer {
     /// # Errors
     /// The bytes are neither file, or no engine can encode with the file.
     pub fn from_bytes(file: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
-        Self::from_file(file, name, options, None)
-    }
-
-    /// `early` is the amount of text for [`load_early`](Self::load_early).
-    fn from_file(file: &[u8], name: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
         let has_extension = |wanted: &str| Path::new(name).extension().is_some_and(|extension| extension == wanted);
         if let Some(fault) = other_format(file, has_extension("model")) {
             return Err(LoadError::invalid(name, fault));
@@ -280,7 +252,7 @@ impl Tokenizer {
         // Llama 3 has a rank file under the name tokenizer.model.
         if has_extension("tiktoken") || rank_file::is_likely(file) {
             let embedded = rank_file::read(file, Path::new(name)).map_err(|fault| LoadError::invalid(name, fault))?;
-            return Ok(Self { hash: hash(file), ..Self::from_embedded(embedded, name, options, early)? });
+            return Ok(Self { hash: hash(file), ..Self::from_embedded(embedded, name, options)? });
         }
         Self::from_json(file, name, options)
     }
@@ -310,13 +282,15 @@ impl Tokenizer {
             notes.push(format!("tokenizer {name}: its settings for {} are ignored", file.ignored.join(" and ")));
         }
         notes.extend(moved_ids(name, &file, &checked));
-        let (engine, delegated) = choice::engine(&file, &checked, name, options, &mut notes)?;
-        let is_own = matches!(engine, ChosenEngine::Bpe(_));
+        let Chosen { engine, reference, delegated } =
+            choice::engine((&file, text), &checked, name, options, &mut notes)?;
+        // Its tokens are bytes.
+        let is_own = engine.own().is_some() && reference.is_none();
         let others = is_own.then(|| OtherTokens::of_file(&file, &checked));
         let trims = others.as_ref().and_then(|others| Trims::of(&file, others));
         let joins_bytes = decode::joins_bytes(&file);
         let suffices = matches!(engine, ChosenEngine::Released(_)) || (is_own && joins_bytes && trims.is_some());
-        let reference = (!suffices && !file.canonical).then(|| Reference::new(text, options, true));
+        let reference = reference.or_else(|| (!suffices).then(|| Arc::new(Reference::new(text, options, true))));
         // windrow's own engine knows every byte.
         let unknown = file.model.unknown().filter(|_| !is_own).map(str::to_owned);
         let added = file.added.into_iter().zip(checked.added);
@@ -339,19 +313,11 @@ impl Tokenizer {
     }
 
     /// A vocabulary of this crate.
-    fn from_embedded(
-        embedded: Embedded,
-        name: &str,
-        options: &LoadOptions,
-        early: Option<u64>,
-    ) -> Result<Self, LoadError> {
+    fn from_embedded(embedded: Embedded, name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         check_memory(name, BYTES_OF_RANKS)?;
-        let engine = match (options.engine, early) {
-            (EngineChoice::Tokenizers, _) => embedded.delegate(options).map(Box::new).map(ChosenEngine::Pipeline),
-            (EngineChoice::Automatic, Some(bytes)) if !embedded.spaces => {
-                embedded.early(options, bytes).map(Box::new).map(ChosenEngine::Early)
-            }
-            _ => embedded.fast(options).map(Box::new).map(ChosenEngine::Bpe),
+        let engine = match options.engine {
+            EngineChoice::Tokenizers => embedded.delegate(options).map(Box::new).map(ChosenEngine::Released),
+            _ => embedded.own(options).map(Box::new).map(ChosenEngine::Bpe),
         };
         let refused =
             |error: embedded::Failure| LoadError::Refused { name: name.to_owned(), reason: error.to_string() };
@@ -376,7 +342,7 @@ impl Tokenizer {
         })
     }
 
-    /// The `tokenizer.json` of a vocabulary of this crate, in the canonical form of `tokenizers` 1.0.
+    /// The `tokenizer.json` of a vocabulary of this crate.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::Tokenizer;
@@ -394,7 +360,7 @@ impl Tokenizer {
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// assert_eq!(tokenizer.name(), "r50k_base"); // `gpt2` is another name for it
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
     /// ```
@@ -461,7 +427,7 @@ impl Tokenizer {
     /// use windrow_tokenizers::engine::Ragged;
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// let mut batch = Ragged::default();
     /// for (text, ids) in [("Hello world", &[15496, 995][..]), ("Hello", &[15496])] {
     ///     tokenizer.encode_batch_ids_into(&[text], &mut batch)?;
@@ -484,7 +450,7 @@ impl Tokenizer {
     /// use windrow_tokenizers::engine::Ragged;
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// let mut batch = Ragged::default();
     /// let deadline = Instant::now() + Duration::from_secs(600);
     /// assert!(tokenizer.encode_batch_ids_while(&["Hello world"], &mut batch, &|| Instant::now() < deadline)?);
@@ -512,7 +478,7 @@ impl Tokenizer {
     /// use windrow_tokenizers::engine::Ragged;
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// let mut batch = Ragged::default();
     /// for texts in [&["Hello", ""][..], &[" world"]] {
     ///     assert!(tokenizer.append_batch_ids_while(texts, &mut batch, &|| true)?);
@@ -551,7 +517,7 @@ impl Tokenizer {
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// assert_eq!(tokenizer.token_to_id("Ġworld"), Some(995));
     /// assert_eq!(tokenizer.token_to_id("<|endoftext|>"), Some(50256));
     /// assert_eq!(tokenizer.token_to_id(" world"), None);
@@ -567,7 +533,7 @@ impl Tokenizer {
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// assert_eq!(tokenizer.eos(), Some(("<|endoftext|>".to_owned(), 50256)));
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
     /// ```
@@ -614,7 +580,7 @@ impl Tokenizer {
     /// assert_eq!(Tokenizer::load("gpt2", &LoadOptions::default())?.delegated(), None);
     /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
     /// let words = Tokenizer::from_json(json, "words", &LoadOptions::default())?;
-    /// assert!(words.delegated().is_some_and(|reason| reason.contains("WordLevel")));
+    /// assert_eq!(words.delegated(), Some("no place is known where its texts could be cut"));
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
     /// ```
     pub fn delegated(&self) -> Option<&str> {
@@ -627,6 +593,7 @@ impl Tokenizer {
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
     /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"},
+    ///     "pre_tokenizer": {"type": "Whitespace"},
     ///     "truncation": {"direction": "Right", "max_length": 512, "strategy": "LongestFirst", "stride": 0}}"#;
     /// let tokenizer = Tokenizer::from_json(json, "words", &LoadOptions::default())?;
     /// assert_eq!(tokenizer.notes(), ["tokenizer words: its settings for truncation are ignored"]);
@@ -756,12 +723,6 @@ fn likeness_to_eos(token: &str) -> usize {
         let token = token.to_lowercase();
         USUAL.len() + usize::from(!(token.contains("eos") || token.contains("end") || token.contains("eot")))
     })
-}
-
-/// The early engine of an embedded vocabulary.
-#[cfg(test)]
-pub(crate) fn early_for_tests(name: &str, options: &LoadOptions) -> crate::engine::Early {
-    embedded::find(name).and_then(|embedded| embedded.early(options, 0).ok()).expect("an embedded vocabulary")
 }
 
 fn hash(json: &[u8]) -> String {

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::BpeEngine;
 use crate::added::AddedMatch;
-use crate::engine::NoMemory;
+use crate::fault::TextError;
 use crate::nfc;
 
 impl BpeEngine {
@@ -36,7 +36,7 @@ impl BpeEngine {
     ///
     /// # Panics
     /// The engine has no offsets: see [`has_offsets`](Self::has_offsets).
-    pub fn encode_with_offsets(&self, text: &str) -> Result<(Vec<u32>, Vec<Range<usize>>), NoMemory> {
+    pub fn encode_with_offsets(&self, text: &str) -> Result<(Vec<u32>, Vec<Range<usize>>), TextError> {
         let ids = self.encode_batch(&[text])?.values;
         let places = self.places(text, &ids);
         Ok((ids, places))
@@ -61,6 +61,7 @@ impl BpeEngine {
     /// `ids` are not those of `text`, or the engine has no offsets: see [`has_offsets`](Self::has_offsets).
     pub fn words(&self, text: &str, ids: &[u32]) -> Vec<u32> {
         assert!(self.has_offsets(), "added tokens take more than their text");
+        let grammar = self.grammar().expect("only grammars give offsets");
         let mut words = Vec::with_capacity(ids.len());
         let (mut begin, mut word) = (0, 0);
         loop {
@@ -70,7 +71,7 @@ impl BpeEngine {
             let part = if is_changed { Cow::from(nfc::normalized(part)) } else { Cow::from(part) };
             let (mut piece_end, mut end) = (0, 0);
             while piece_end < part.len() {
-                piece_end = self.grammar.piece_end(part.as_bytes(), piece_end);
+                piece_end = grammar.piece_end(part.as_bytes(), piece_end);
                 while end < piece_end {
                     end += self.token(ids[words.len()]).len();
                     words.push(word);
@@ -86,7 +87,7 @@ impl BpeEngine {
 
     /// Whether it is known which bytes each id stands for: not if added tokens take white space, or are found in normalized text.
     pub fn has_offsets(&self) -> bool {
-        !self.splitter.goes_first()
+        self.grammar().is_some() && !self.splitter.goes_first()
     }
 
     /// The first added token with an id from `from` on.

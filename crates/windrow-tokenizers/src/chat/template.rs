@@ -21,7 +21,7 @@ use crate::tokenizer::{Tokenizer, path_of};
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 /// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
 /// # let line = &br#"{"messages": [{"role": "user", "content": "Hello"}]}"#[..];
 /// # let corpus = InputFile::from_reader("memory", line, Format::Jsonl, None);

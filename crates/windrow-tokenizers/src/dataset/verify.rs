@@ -226,7 +226,7 @@ impl Dataset {
     /// # let directory = tempfile::tempdir()?;
     /// # let prefix = directory.path().join("corpus");
     ///
-    /// let load = |name| Tokenizer::load_early(name, &LoadOptions::default(), 0);
+    /// let load = |name| Tokenizer::load(name, &LoadOptions::default());
     /// let (gpt2, other) = (load("gpt2")?, load("cl100k_base")?);
     /// # let tokenizer = TokenizerIdentity { blake3: gpt2.hash().to_owned(), ..TokenizerIdentity::default() };
     /// # Output::create(&OutputOptions::new(&prefix, 300))?.publish(Manifest { tokenizer, ..Manifest::default() })?;

@@ -22,7 +22,7 @@ use crate::tokenizer::Tokenizer;
 /// # use windrow_tokenizers::input::{Format, InputFile};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 ///
-/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// let lines = InputFile::from_reader("memory", &b"{\"text\": \"Hello world\"}\n{\"text\": \"\"}"[..], Format::Jsonl, None);
 /// let mut counts = Vec::new();
 /// count(Job::new(vec![lines]), &tokenizer, &Counting::default(), &mut |_, counted| {
@@ -51,7 +51,7 @@ pub struct Counted {
 /// # use windrow_tokenizers::input::{Format, InputFile};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 ///
-/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// let lines = InputFile::from_reader("-", &b"{\"text\": \"Hello\"}\n"[..], Format::Text, None);
 /// let noticed = count(Job::new(vec![lines]), &tokenizer, &Counting::default(), &mut |_, _| true)?;
 /// assert_eq!(noticed, Noticed { stdin_looks_like_json_lines: true, ..Noticed::default() });
@@ -72,7 +72,7 @@ pub struct Noticed {
 /// # use windrow_tokenizers::input::{Format, InputFile};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 ///
-/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// let log = InputFile::from_reader("memory", &b"{\"level\": 3}"[..], Format::Jsonl, None);
 /// let counting = Counting { may_be_text: true, ..Counting::default() };
 /// count(Job::new(vec![log]), &tokenizer, &counting, &mut |_, counted| {
@@ -107,7 +107,7 @@ impl Default for Counting<'_> {
 /// # use windrow_tokenizers::input::{Format, InputFile};
 /// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 ///
-/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// let texts = [&b"Hello world"[..], b"\xff", b"Hello"];
 /// let inputs = texts.map(|text| InputFile::from_reader("memory", text, Format::Text, None)).into();
 /// let mut tokens = Vec::new();

@@ -1,13 +1,24 @@
-//! windrow's own engine, for byte-level BPE with the patterns of well-known models.
+//! windrow's own engine, with the ids around every document.
 
-use windrow_bpe::{Definition, EngineOptions, NoMemory, Ragged, Unsupported};
+use std::sync::Arc;
 
-use super::{BatchError, Encoded, Encoder, Engine, EngineError, byte_level};
+use windrow_bpe::{BpeEngine, Definition, EngineOptions, Ragged, TextError, Unsupported};
+
+use super::parts::{LateLibrary, error_of};
+use super::{BatchError, Encoded, Encoder, Engine, EngineError, Steps, byte_level};
 
 /// [`windrow_bpe::BpeEngine`] with the ids around every document.
 pub(crate) struct Bpe {
-    engine: windrow_bpe::BpeEngine,
+    engine: BpeEngine,
     around: [Vec<u32>; 2],
+    /// Knows the tokens if the engine does not.
+    tokens: Option<Tokens>,
+}
+
+/// What knows the tokens of an engine that encodes parts.
+pub(crate) struct Tokens {
+    pub(crate) steps: Option<Arc<Steps>>,
+    pub(crate) library: Arc<dyn LateLibrary>,
 }
 
 impl Bpe {
@@ -18,25 +29,43 @@ impl Bpe {
         around: [Vec<u32>; 2],
         options: &EngineOptions,
     ) -> Result<Self, Unsupported> {
-        Ok(Self { engine: windrow_bpe::BpeEngine::new(definition, options)?, around })
+        Ok(Self { engine: BpeEngine::new(definition, options)?, around, tokens: None })
+    }
+
+    /// An engine for a vocabulary of ranks.
+    pub(crate) fn of_ranks(engine: BpeEngine) -> Self {
+        Self { engine, around: Default::default(), tokens: None }
+    }
+
+    /// An engine that encodes parts of texts.
+    pub(crate) fn of_parts(engine: BpeEngine, around: [Vec<u32>; 2], tokens: Tokens) -> Self {
+        Self { engine, around, tokens: Some(tokens) }
     }
 
     /// The engine, without the ids around a document.
-    pub(crate) fn engine(&self) -> &windrow_bpe::BpeEngine {
+    pub(crate) fn engine(&self) -> &BpeEngine {
         &self.engine
+    }
+
+    /// True if a text has named an added token that counts as text. Not known where the library encodes parts.
+    pub(crate) fn has_named_text(&self) -> bool {
+        match &self.tokens {
+            Some(Tokens { steps, .. }) => steps.as_ref().is_some_and(|steps| steps.front.has_named_text()),
+            None => self.engine.has_named_text(),
+        }
     }
 
     /// The ids of `text`, without the ids around a document.
     pub(crate) fn encode_plain(&self, text: &str) -> Result<Vec<u32>, EngineError> {
         let (mut ids, mut ends) = (Vec::new(), Vec::new());
         let encoded = self.engine.encode_all(&[text], &mut ids, &mut ends);
-        encoded.map(|()| ids).map_err(|failed| no_memory(&[text], failed).error)
+        encoded.map(|()| ids).map_err(|failed| error_in(&[text], failed).error)
     }
 
     /// The ids of `text`, and the range of bytes of `text` for each id: not trimmed yet.
     pub(crate) fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
         let located = self.engine.encode_with_offsets(text);
-        let (ids, offsets) = located.map_err(|failed| no_memory(&[text], failed).error)?;
+        let (ids, offsets) = located.map_err(|failed| error_in(&[text], failed).error)?;
         let [before, after] = &self.around;
         let around = |ids: &[u32]| vec![0..0; ids.len()];
         Ok(Encoded {
@@ -75,7 +104,11 @@ impl Engine for Bpe {
     }
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
-        self.engine.token_to_id(&byte_level(token)?)
+        match &self.tokens {
+            Some(Tokens { steps: Some(steps), .. }) => steps.model.token_to_id(token),
+            Some(Tokens { library, .. }) => library.get().ok()?.token_to_id(token),
+            None => self.engine.token_to_id(&byte_level(token)?),
+        }
     }
 
     fn cuts_documents(&self) -> bool {
@@ -94,7 +127,7 @@ impl Engine for Bpe {
     ) -> Result<bool, BatchError> {
         let first = batch.len();
         let is_whole = self.engine.append_batch_while(texts, batch, goes_on);
-        let is_whole = is_whole.map_err(|failed| no_memory(texts, failed))?;
+        let is_whole = is_whole.map_err(|failed| error_in(texts, failed))?;
         if is_whole {
             self.surround(batch, first);
         }
@@ -108,9 +141,9 @@ impl Encoder for &Bpe {
     }
 
     fn encode_all(&mut self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), BatchError> {
-        let Bpe { engine, around: [before, after] } = *self;
+        let Bpe { engine, around: [before, after], .. } = *self;
         if before.is_empty() && after.is_empty() {
-            return engine.encode_all(texts, ids, ends).map_err(|failed| no_memory(texts, failed));
+            return engine.encode_all(texts, ids, ends).map_err(|failed| error_in(texts, failed));
         }
         let (ids_before, ends_before) = (ids.len(), ends.len());
         for (document, text) in texts.iter().enumerate() {
@@ -118,7 +151,7 @@ impl Encoder for &Bpe {
             if let Err(failed) = engine.encode_all(&[text], ids, &mut Vec::new()) {
                 ids.truncate(ids_before);
                 ends.truncate(ends_before);
-                return Err(no_memory(texts, NoMemory { document, ..failed }));
+                return Err(error_in(texts, TextError { document, ..failed }));
             }
             ids.extend_from_slice(after);
             ends.push(ids.len());
@@ -127,8 +160,8 @@ impl Encoder for &Bpe {
     }
 }
 
-fn no_memory(texts: &[&str], NoMemory { document, bytes }: NoMemory) -> BatchError {
+fn error_in(texts: &[&str], TextError { document, fault }: TextError) -> BatchError {
     // A batch without texts can also fail.
     let text = texts.get(document).map_or(0, |text| text.len());
-    BatchError { document, error: EngineError::no_memory(Bpe::NAME, text, bytes) }
+    BatchError { document, error: error_of(Bpe::NAME, fault, text) }
 }

@@ -11,7 +11,7 @@ pub(crate) fn kind(node: &Value) -> &str {
 }
 
 /// The regex of a node, if its pattern is one.
-pub(super) fn regex_of(node: &Value) -> Option<&str> {
+pub(crate) fn regex_of(node: &Value) -> Option<&str> {
     node.get("pattern")?.get("Regex")?.as_str()
 }
 
@@ -31,4 +31,16 @@ pub(super) fn replacement<E: de::Error>(node: &Value, pattern: &str) -> Result<(
 pub(super) fn members<'a, T: Deserialize<'a>, E: de::Error>(node: &'a Value, key: &str) -> Result<Vec<T>, E> {
     let list = node.get(key).ok_or_else(|| E::custom(format!("a Sequence without `{key}`")))?;
     Vec::deserialize(list).map_err(de::Error::custom)
+}
+
+/// The members of a sequence and of the sequences in it, or the node itself if it is none.
+pub(crate) fn members_of<'a>(node: Option<&'a Value>, children: &str) -> Vec<&'a Value> {
+    match node {
+        None | Some(Value::Null) => Vec::new(),
+        Some(node) if kind(node) == "Sequence" => {
+            let list = node.get(children).and_then(Value::as_array);
+            list.into_iter().flatten().flat_map(|member| members_of(Some(member), children)).collect()
+        }
+        Some(node) => vec![node],
+    }
 }

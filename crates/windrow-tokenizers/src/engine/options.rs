@@ -44,7 +44,7 @@ impl LoadOptions {
 /// ```
 /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadError, LoadOptions, Tokenizer};
 ///
-/// // windrow's own engine does not support word lists.
+/// // Nothing splits the text, so windrow's own engine knows no place to cut it.
 /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
 /// let load = |engine| Tokenizer::from_json(json, "example", &LoadOptions { engine, ..LoadOptions::default() });
 /// assert!(load(EngineChoice::Automatic)?.delegated().is_some());

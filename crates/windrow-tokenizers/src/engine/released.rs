@@ -1,16 +1,17 @@
-//! The released `tokenizers` 0.23, for files that the release candidate refuses or reads differently.
+//! The released `tokenizers` 0.23: the engine of files that windrow's own does not encode, and of parts of texts that are new to it.
 //!
 //! The library is built with Oniguruma, like its Python wheel: `^`, `$`, `\w`, `\b` and POSIX brackets have the same meaning as there.
 //! [`Regex`](super::regex::Regex) runs the regexes of a `tokenizer.json`. It finds the matches that the library finds, with bounded
 //! work. Everything else is the library's code.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use tokenizers_023::normalizer::{NormalizedString, SplitDelimiterBehavior};
-use tokenizers_023::normalizers::Precompiled;
+use tokenizers_023::normalizers::{Precompiled, Strip};
 use tokenizers_023::pattern::Invert;
 use tokenizers_023::{
     EncodeInput, Encoding, InputSequence, Model, ModelWrapper, Normalizer as _, NormalizerWrapper, OffsetReferential,
@@ -61,6 +62,8 @@ pub(crate) struct Released {
     add_special_tokens: bool,
     /// The ids before and after every document.
     around: [Vec<u32>; 2],
+    /// The normalizer of a part of a text that is not its beginning.
+    later: Option<Normalizer>,
     /// The reason why the decoder cannot be read, if it cannot. Encoding needs no decoder.
     no_decoder: Option<String>,
 }
@@ -83,7 +86,13 @@ impl Released {
             Err(panic) => Some(format!("decoder: {panic}")),
         };
         let around = caught(|| around(&tokenizer, options.add_special_tokens))?.map_err(|error| error.to_string())?;
-        Ok(Self { tokenizer, add_special_tokens: options.add_special_tokens, around, no_decoder })
+        let later = tokenizer.get_normalizer().map(Normalizer::later);
+        Ok(Self { tokenizer, add_special_tokens: options.add_special_tokens, around, later, no_decoder })
+    }
+
+    /// The ids before and after every document.
+    pub(crate) fn around(&self) -> &[Vec<u32>; 2] {
+        &self.around
     }
 
     /// The text of `ids`. Unknown ids are ignored.
@@ -125,7 +134,10 @@ impl Released {
             return Err(EngineError::no_memory(Self::NAME, text, bytes));
         }
         regex::begin(text);
-        let outcome = caught(run);
+        Self::outcome(caught(run))
+    }
+
+    fn outcome<T>(outcome: Result<tokenizers_023::Result<T>, String>) -> Result<T, EngineError> {
         if let Some(reason) = regex::gave_up() {
             return Err(EngineError::refused(Self::NAME, reason));
         }
@@ -214,7 +226,26 @@ impl Engine for Released {
 
 impl Encoder for &Released {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
-        let Released { tokenizer, around: [before, after], .. } = *self;
+        let Released { tokenizer, around: [before, after], .. } = self;
+        self.encode_around(text, tokenizer.get_normalizer(), [before, after], ids)
+    }
+}
+
+impl Released {
+    /// Appends the ids of a part of a text, without those around a document. `begins`: the text begins with it.
+    pub(crate) fn encode_part(&self, part: &str, begins: bool, ids: &mut Vec<u32>) -> Result<(), EngineError> {
+        let normalizer = if begins { self.tokenizer.get_normalizer() } else { self.later.as_ref() };
+        self.encode_around(part, normalizer, [&[], &[]], ids)
+    }
+
+    fn encode_around(
+        &self,
+        text: &str,
+        normalizer: Option<&Normalizer>,
+        [before, after]: [&[u32]; 2],
+        ids: &mut Vec<u32>,
+    ) -> Result<(), EngineError> {
+        let tokenizer = &self.tokenizer;
         let first = ids.len();
         let add = |ids: &mut Vec<u32>, more: &mut dyn ExactSizeIterator<Item = u32>| {
             let bytes = more.len().saturating_mul(size_of::<u32>());
@@ -224,7 +255,7 @@ impl Encoder for &Released {
         };
         // Like `encode_fast`, without an `Encoding`: only the ids of a piece are kept.
         let encoded = self.guarded(text.len(), || {
-            let mut pieces = tokenizer.get_added_vocabulary().extract_and_normalize(tokenizer.get_normalizer(), text);
+            let mut pieces = tokenizer.get_added_vocabulary().extract_and_normalize(normalizer, text);
             if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
                 pre_tokenizer.pre_tokenize(&mut pieces)?;
             }
@@ -289,18 +320,42 @@ impl<'de> Deserialize<'de> for PreTokenizer {
 }
 
 /// The library's normalizer, except for the regexes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Normalizer {
     Sequence(Vec<Normalizer>),
-    Replace { regex: Regex, content: String },
+    Replace {
+        regex: Arc<Regex>,
+        content: String,
+    },
+    /// The first normalizer for the first text, and the second for texts after an added token.
+    FirstAndLater(Box<[Normalizer; 2]>),
     Other(Box<NormalizerWrapper>),
+}
+
+impl Normalizer {
+    /// The normalizer of a part of a text that is not its beginning: neither is something put before the part, nor is white space stripped there.
+    fn later(&self) -> Self {
+        let first_as = |first: Self| Self::FirstAndLater(Box::new([first, self.clone()]));
+        match self {
+            Self::Sequence(members) => Self::Sequence(members.iter().map(Self::later).collect()),
+            Self::Other(other) => match **other {
+                NormalizerWrapper::Prepend(_) => first_as(Self::Sequence(Vec::new())),
+                NormalizerWrapper::StripNormalizer(Strip { strip_left: true, strip_right, .. }) => {
+                    first_as(Self::Other(Box::new(Strip::new(false, strip_right).into())))
+                }
+                _ => self.clone(),
+            },
+            Self::Replace { .. } | Self::FirstAndLater(_) => self.clone(),
+        }
+    }
 }
 
 impl tokenizers_023::Normalizer for Normalizer {
     fn normalize(&self, text: &mut NormalizedString) -> tokenizers_023::Result<()> {
         match self {
             Self::Sequence(members) => members.iter().try_for_each(|member| member.normalize(text)),
-            Self::Replace { regex, content } => text.replace(regex, content),
+            Self::Replace { regex, content } => text.replace(&**regex, content),
+            Self::FirstAndLater(both) => both[usize::from(text.offsets_original().0 > 0)].normalize(text),
             Self::Other(other) => other.normalize(text),
         }
     }
@@ -312,7 +367,7 @@ impl<'de> Deserialize<'de> for Normalizer {
         match (kind(&node), regex_of(&node)) {
             ("Sequence", _) => Ok(Self::Sequence(members(&node, "normalizers")?)),
             ("Replace", Some(pattern)) => {
-                replacement(&node, pattern).map(|(regex, content)| Self::Replace { regex, content })
+                replacement(&node, pattern).map(|(regex, content)| Self::Replace { regex: Arc::new(regex), content })
             }
             // Within the wrapper, the library would panic on a damaged one.
             ("Precompiled", _) => {

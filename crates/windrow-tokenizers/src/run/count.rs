@@ -151,7 +151,7 @@ impl FoundTexts<'_> {
     /// Loads the tokenizer that the options name.
     ///
     /// # Errors
-    /// The errors of [`Tokenizer::load_early`], and [`LoadError::UnknownModel`].
+    /// The errors of [`Tokenizer::load`], and [`LoadError::UnknownModel`].
     pub fn load(&self) -> Result<Tokenizer, LoadError> {
         let load = LoadOptions {
             special_in_text: self.spec.texts.special_in_text,
@@ -159,8 +159,7 @@ impl FoundTexts<'_> {
             cache_bytes: self.spec.shares().cache_bytes,
             ..LoadOptions::default()
         };
-        let bytes = self.found.files.iter().map(|file| file.bytes().unwrap_or(0)).sum();
-        Tokenizer::load_early(self.spec.vocabulary.name()?, &load, bytes)
+        Tokenizer::load(self.spec.vocabulary.name()?, &load)
     }
 
     /// Counts all inputs. `print` gets each line that need not wait, and may end the run by returning false. Threads call `goes_on` repeatedly, and

@@ -3,13 +3,13 @@
 //! The libraries panic on some files, take gigabytes for others (their tables are as long as the largest id), and misread a few. Such
 //! files are refused here, with the place and the remedy.
 
-use std::collections::{HashMap, HashSet};
+use ahash::{AHashMap as HashMap, AHashSet as HashSet};
 
 use serde_json::{Map, Value};
-use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 
 use super::fault::{DAMAGED, Fault, quoted};
 use super::file::{Added, File, Kind, Model};
+use crate::engine::{BYTE_CHARACTERS, kind, members_of};
 
 /// Maximum nesting of normalizers, pre-tokenizers and processors. Real files nest them twice; a library's time grows with a power of
 /// the depth.
@@ -32,15 +32,11 @@ pub(super) struct Checked {
 /// Checks the whole file. `unfinished`: [`LoadOptions::unfinished`](super::LoadOptions::unfinished).
 pub(super) fn check(file: &File<'_>, unfinished: bool) -> Result<Checked, Fault> {
     let is_empty = file.model.vocab.is_empty();
-    if is_empty && (!unfinished || file.canonical) {
+    if is_empty && !unfinished {
         return Err(Fault::new("model.vocab", "is empty", DAMAGED));
     }
     let vocab = check_vocab(&file.model)?;
     check_options(&file.model, &vocab)?;
-    if file.canonical && has_long_words(file) {
-        let hint = "make it smaller: longer words become the unknown token";
-        return Err(Fault::new("model.max_input_chars_per_word", "is more than a million", hint));
-    }
     check_merges(&file.model, &vocab)?;
     for (name, children) in [("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers")] {
         if let Some(node) = file.parts.get(name).filter(|node| !node.is_null()) {
@@ -60,31 +56,10 @@ pub(super) fn check(file: &File<'_>, unfinished: bool) -> Result<Checked, Fault>
     Ok(Checked { added, size })
 }
 
-/// True if words may have more than a million characters.
-pub(super) fn has_long_words(file: &File<'_>) -> bool {
-    let most = file.model.options.get("max_input_chars_per_word").and_then(Value::as_u64);
-    most.is_some_and(|most| most > 1 << 20)
-}
-
 /// True if the text that reaches the model is in the byte-level alphabet.
 pub(super) fn is_byte_level(file: &File<'_>) -> bool {
-    file.model.kind == Kind::Bpe
-        && (file.model.options.get("byte_level").and_then(Value::as_bool) == Some(true)
-            || has_pre_tokenizer(file, "ByteLevel"))
-}
-
-/// True if the file has a pre-tokenizer of this type.
-pub(super) fn has_pre_tokenizer(file: &File<'_>, kind: &str) -> bool {
-    any_pre_tokenizer(file, &|node| node.get("type").and_then(Value::as_str) == Some(kind))
-}
-
-/// True if `holds` is true for the file's pre-tokenizer or one of its members.
-pub(super) fn any_pre_tokenizer(file: &File<'_>, holds: &dyn Fn(&Value) -> bool) -> bool {
-    fn any(node: &Value, holds: &dyn Fn(&Value) -> bool) -> bool {
-        let members = node.get("pretokenizers").and_then(Value::as_array);
-        holds(node) || members.is_some_and(|members| members.iter().any(|member| any(member, holds)))
-    }
-    file.parts.get("pre_tokenizer").is_some_and(|node| any(node, holds))
+    let is_bytes = |node: &&Value| kind(node) == "ByteLevel";
+    file.model.kind == Kind::Bpe && members_of(file.parts.get("pre_tokenizer"), "pretokenizers").iter().any(is_bytes)
 }
 
 /// The ids that Hugging Face assigns: a token of the model keeps its id; the others count on from the size of the vocabulary.
@@ -141,7 +116,7 @@ fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault>
     Ok(vocab)
 }
 
-/// Checks the types of options, because the release candidate treats an option of the wrong type as missing.
+/// Checks the types of options, because the library treats some options of the wrong type as missing.
 fn check_options(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fault> {
     let wants = |name: &str, what: &str, holds: fn(&Value) -> bool| match model.options.get(name) {
         Some(value) if !value.is_null() && !holds(value) => {
@@ -218,7 +193,7 @@ fn check_bytes(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Faul
     }
     let missing: Vec<String> = (0..=0xbf_u8)
         .chain(0xc2..=0xf4)
-        .filter(|&byte| !vocab.contains_key(BYTES_CHAR_LOOKUP[usize::from(byte)].encode_utf8(&mut [0; 4]) as &str))
+        .filter(|&byte| !vocab.contains_key(BYTE_CHARACTERS[usize::from(byte)].encode_utf8(&mut [0; 4]) as &str))
         .map(|byte| format!("{byte:#04x}"))
         .collect();
     match missing.as_slice() {
@@ -241,6 +216,12 @@ fn check_component(node: &Value, children: &str, place: &str, depth: usize) -> R
         && fields.get("length").is_some_and(|length| length.as_u64().is_none_or(|length| length == 0))
     {
         return Err(Fault::new(format!("{place}.length"), "is not a whole number above 0", DAMAGED));
+    }
+    if fields.get("type").and_then(Value::as_str) == Some("Prepend")
+        && fields.get("prepend").and_then(Value::as_str) == Some("")
+    {
+        // The library repeats a character of some texts, and panics on others.
+        return Err(Fault::new(format!("{place}.prepend"), "is empty", "remove the normalizer"));
     }
     if let Some(regex) = fields.get("pattern").and_then(|pattern| pattern.get("Regex")).and_then(Value::as_str)
         && regex.len() > MAX_PATTERN

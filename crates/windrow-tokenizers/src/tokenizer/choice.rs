@@ -1,15 +1,16 @@
 //! Chooses the engine that encodes, and keeps what the other methods of a tokenizer need in addition.
 
 use std::convert::Infallible;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use tk_encode::pipeline::PipelineTokenizer;
+use windrow_bpe::{AddedTokens, BpeEngine};
 
 use super::check::Checked;
-use super::file::File;
+use super::file::{File, Kind};
 use super::forms::{self, Forms};
-use super::{EngineChoice, LoadError, LoadOptions, fault, gate, route};
-use crate::engine::{Bpe, Early, Engine, Pipeline, Released, caught, late};
+use super::{EngineChoice, LoadError, LoadOptions, cuts, fault, gate};
+use crate::engine::words::{self, WordModel};
+use crate::engine::{Bpe, Engine, Front, LateLibrary, Parts, Released, Steps, Tokens, late};
 
 /// The reason for not using windrow's own engine if the caller wants another one.
 pub(super) const REQUESTED: &str = "the options request the engine of tokenizers";
@@ -17,103 +18,144 @@ pub(super) const REQUESTED: &str = "the options request the engine of tokenizers
 /// The engine that encodes.
 pub(super) enum ChosenEngine {
     Bpe(Box<Bpe>),
-    Early(Box<Early>),
-    Pipeline(Box<Pipeline>),
     Released(Box<Released>),
 }
 
 impl ChosenEngine {
-    /// windrow's own engine. That of a vocabulary that was loaded early is built first if `builds`.
-    pub(super) fn own(&self, builds: bool) -> Option<&Bpe> {
+    /// windrow's own engine.
+    pub(super) fn own(&self) -> Option<&Bpe> {
         match self {
             Self::Bpe(bpe) => Some(bpe),
-            Self::Early(early) if builds => early.built(),
-            Self::Early(early) => early.if_built(),
-            Self::Pipeline(_) | Self::Released(_) => None,
+            Self::Released(_) => None,
         }
     }
 
     pub(super) fn as_engine(&self) -> &dyn Engine {
         match self {
             Self::Bpe(engine) => engine.as_ref(),
-            Self::Early(engine) => engine.as_ref(),
-            Self::Pipeline(engine) => engine.as_ref(),
             Self::Released(engine) => engine.as_ref(),
         }
     }
 }
 
-/// The engine that gives Hugging Face's ids for this file, and the reason why it is not windrow's own.
+/// The engine of a file.
+pub(super) struct Chosen {
+    pub(super) engine: ChosenEngine,
+    /// The library, where windrow's own engine asks it for the ids of parts.
+    pub(super) reference: Option<Arc<Reference>>,
+    /// The reason why the engine is not windrow's own.
+    pub(super) delegated: Option<String>,
+}
+
+/// The engine that gives Hugging Face's ids for this file, of which `json` is the text.
 pub(super) fn engine(
-    file: &File<'_>,
+    (file, json): (&File<'_>, &str),
     checked: &Checked,
     name: &str,
     options: &LoadOptions,
     notes: &mut Vec<String>,
-) -> Result<(ChosenEngine, Option<String>), LoadError> {
+) -> Result<Chosen, LoadError> {
     let refused = |reason: String| LoadError::Refused {
         name: name.to_owned(),
         reason: fault::shortened(&reason, fault::MAX_REASON),
     };
     let invalid = |fault| LoadError::invalid(name, fault);
-    let mut forms = None;
-    if !file.canonical {
-        // The release candidate treats settings of the wrong type as missing.
-        Released::read_parts(&file.parts).map_err(|(place, reason)| {
-            let hint = if reason.starts_with("regex ") { fault::REGEX } else { fault::DAMAGED };
-            invalid(fault::Fault::new(place, reason, hint))
-        })?;
-        let found = forms::of_released(file).map_err(invalid)?;
-        forms::check(file, checked, &found).map_err(invalid)?;
-        forms = Some(found);
-    }
-    let admitted = match options.engine {
-        EngineChoice::Tokenizers => Err(REQUESTED.to_owned()),
+    // The library treats some settings of the wrong type as missing.
+    Released::read_parts(&file.parts).map_err(|(place, reason)| {
+        let hint = if reason.starts_with("regex ") { fault::REGEX } else { fault::DAMAGED };
+        invalid(fault::Fault::new(place, reason, hint))
+    })?;
+    let forms = forms::of_released(file).map_err(invalid)?;
+    forms::check(file, checked, &forms).map_err(invalid)?;
+    let reason = match options.engine {
+        EngineChoice::Tokenizers => REQUESTED.to_owned(),
         EngineChoice::Automatic | EngineChoice::Windrow => {
-            gate::admit(file, checked, options).and_then(|(definition, around)| {
+            let admitted = gate::admit(file, checked, options).and_then(|(definition, around)| {
                 Bpe::new(&definition, around, &options.of_engine()).map_err(|error| error.to_string())
-            })
-        }
-    };
-    let delegated = match admitted {
-        Ok(bpe) => return Ok((ChosenEngine::Bpe(Box::new(bpe)), None)),
-        Err(reason) if options.engine == EngineChoice::Windrow => {
-            return Err(LoadError::Unsupported { name: name.to_owned(), reason });
-        }
-        Err(reason) => Some(reason),
-    };
-    let reason = match pipeline(file, checked, forms.as_ref()) {
-        Ok((tokenizer, found)) => {
-            if file.canonical {
-                forms::check(file, checked, &found).map_err(invalid)?;
+            });
+            match admitted {
+                Ok(bpe) => {
+                    return Ok(Chosen { engine: ChosenEngine::Bpe(Box::new(bpe)), reference: None, delegated: None });
+                }
+                Err(_) => match parts((file, json), checked, &forms, options).map_err(refused)? {
+                    Ok((bpe, reference)) => {
+                        let engine = ChosenEngine::Bpe(Box::new(bpe));
+                        return Ok(Chosen { engine, reference: Some(reference), delegated: None });
+                    }
+                    Err(reason) if options.engine == EngineChoice::Windrow => {
+                        return Err(LoadError::Unsupported { name: name.to_owned(), reason });
+                    }
+                    Err(reason) => {
+                        let engine = Released::NAME;
+                        notes.push(format!("tokenizer {name}: encoded by {engine}, which is slower: {reason}"));
+                        reason
+                    }
+                },
             }
-            let engine = Pipeline::new(tokenizer, options, checked.size).cutting_words(route::begins_words(file));
-            return Ok((ChosenEngine::Pipeline(Box::new(engine)), delegated));
         }
-        Err(reason) if file.canonical => return Err(refused(reason)),
-        Err(reason) => reason,
     };
-    let released = released(file, options).map_err(|other| refused(format!("{other} (and {reason})")))?;
-    notes.push(format!("tokenizer {name}: encoded by {}, which is slower: {reason}", released.name()));
-    Ok((ChosenEngine::Released(Box::new(released)), delegated))
+    let released = released(file, options).map_err(refused)?;
+    Ok(Chosen { engine: ChosenEngine::Released(Box::new(released)), reference: None, delegated: Some(reason) })
 }
 
-/// The tokenizer of the release candidate with the forms of its added tokens, or the reason why it is not suitable for this file.
-/// `forms` are the forms of 0.23.
-fn pipeline(file: &File<'_>, checked: &Checked, forms: Option<&Forms>) -> Result<(PipelineTokenizer, Forms), String> {
-    if let Some(reason) = route::differs(file, checked).filter(|_| !file.canonical) {
-        return Err(reason.to_owned());
-    }
-    let json = file.canonical_json()?;
-    let tokenizer = caught(|| tokenizers::from_json(&json))?.map_err(|error| error.to_string())?;
-    if let Some(reason) = route::cannot_split(&tokenizer) {
-        return Err(reason.to_owned());
-    }
-    let found = forms::of_candidate(file, &tokenizer)?;
-    match forms {
-        Some(forms) if *forms != found => Err("an added token is normalized differently".to_owned()),
-        _ => Ok((tokenizer, found)),
-    }
+/// An engine that encodes parts of texts, or the reason why it is not known where texts can be cut. An error is that of the library.
+fn parts(
+    (file, json): (&File<'_>, &str),
+    checked: &Checked,
+    forms: &Forms,
+    options: &LoadOptions,
+) -> Result<Result<(Bpe, Arc<Reference>), String>, String> {
+    let cuttable = match cuts::of(file, forms) {
+        Ok(cuttable) => cuttable,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let added = match added(file, checked, forms, options) {
+        Ok(added) => added,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let steps = steps(file, added).map(Arc::new);
+    let around = match options.add_special_tokens {
+        true => gate::around(file.parts.get("post_processor")).ok(),
+        false => Some(Default::default()),
+    };
+    // Where windrow knows all that the library would check, the library waits until something else needs it.
+    let (reference, around) = match (&steps, around) {
+        (Some(_), Some(around)) => (Reference::new(json, options, true), around),
+        _ => {
+            let released = released(file, options)?;
+            let around = released.around().clone();
+            (Reference::of(json, options, released), around)
+        }
+    };
+    let reference = Arc::new(reference);
+    let encoder = Parts::new(steps.clone(), reference.clone(), cuttable.marks_beginning);
+    let engine = BpeEngine::of_pieces(cuttable.cuts, Box::new(encoder), &options.of_engine());
+    let tokens = Tokens { steps, library: reference.clone() };
+    Ok(engine.map(|engine| (Bpe::of_parts(engine, around, tokens), reference)).map_err(|error| error.to_string()))
+}
+
+/// The added tokens that are searched in the text, and in normalized text; or the reason why windrow does not find those that the library finds.
+fn added(file: &File<'_>, checked: &Checked, forms: &Forms, options: &LoadOptions) -> Result<[AddedTokens; 2], String> {
+    let added = gate::added(file, checked, options)?;
+    let (mut normalized, original): (Vec<_>, Vec<_>) = added.into_iter().partition(|token| token.normalized);
+    normalized.iter_mut().zip(forms).for_each(|(token, form)| token.content.clone_from(form));
+    let tokens = |tokens| AddedTokens::new(tokens).map_err(|error| error.to_string());
+    Ok([tokens(original)?, tokens(normalized)?])
+}
+
+/// The steps of a file, if all are known.
+fn steps(file: &File<'_>, added: [AddedTokens; 2]) -> Option<Steps> {
+    let model = &file.model;
+    let part = |name: &str| file.parts.get(name);
+    let front = Front::new(part("normalizer"), part("pre_tokenizer"), added)?;
+    let model = match model.kind {
+        Kind::Bpe if front.spells_bytes() => gate::bytes(file).ok().map(WordModel::Bytes)?,
+        Kind::Bpe => words::characters(&model.options, &model.vocab, model.merges.as_deref()?)?,
+        Kind::WordPiece => words::word_piece(&model.options, &model.vocab)?,
+        Kind::Unigram => words::unigram(&model.options, &model.scores()?)?,
+        Kind::WordLevel => return None,
+    };
+    Some(Steps { front, model })
 }
 
 fn released(file: &File<'_>, options: &LoadOptions) -> Result<Released, String> {
@@ -135,12 +177,20 @@ impl Reference {
         Self { json: json.into(), options: *options, has_processor, released: OnceLock::new() }
     }
 
+    /// One that is built already, with its post-processor.
+    fn of(json: &str, options: &LoadOptions, released: Released) -> Self {
+        let this = Self::new(json, options, true);
+        this.released.get_or_init(|| Ok(released));
+        this
+    }
+
     pub(crate) fn json(&self) -> &str {
         &self.json
     }
+}
 
-    /// An error is the reason why the library cannot read the file.
-    pub(crate) fn get(&self) -> Result<&Released, String> {
+impl LateLibrary for Reference {
+    fn get(&self) -> Result<&Released, String> {
         let build = || {
             let mut file = File::parse(&self.json).map_err(|fault| fault.reason)?;
             file.parts.retain(|name, _| self.has_processor || name != "post_processor");

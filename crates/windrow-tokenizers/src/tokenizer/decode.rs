@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::Value;
-use tk_encode::utils::byte_level::{BYTES_CHAR_LOOKUP, char_to_byte};
 use tokenizers_023::Encoding;
 use windrow::prelude::*;
 
@@ -13,7 +12,8 @@ use super::choice::ChosenEngine;
 use super::file::File;
 use super::{AddedId, Tokenizer};
 use crate::engine::{
-    Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId, byte_level, encoding, has_memory,
+    Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, LateLibrary, Released, UnknownId, byte_level, byte_of,
+    encoding, has_memory, spelled,
 };
 
 /// The tokens whose bytes the table of an engine does not have: added tokens, and tokens that are not in the byte-level alphabet.
@@ -106,7 +106,7 @@ impl OtherTokens {
     fn spelling(&self, id: u32, bytes: &[u8]) -> String {
         match self.by_id.get(&id) {
             Some(token) => token.content.as_ref().to_owned(),
-            None => bytes.iter().map(|&byte| BYTES_CHAR_LOOKUP[usize::from(byte)]).collect(),
+            None => spelled(bytes),
         }
     }
 }
@@ -128,7 +128,7 @@ fn in_characters(text: &str, places: &[Range<usize>]) -> Vec<(usize, usize)> {
 
 /// The characters at the beginning and at the end of a token that are white space, or stand for a space in the byte-level alphabet.
 fn spaces(token: &str) -> [usize; 2] {
-    let is_space = |character: &char| character.is_whitespace() || char_to_byte(*character) == Some(b' ');
+    let is_space = |character: &char| character.is_whitespace() || byte_of(*character) == Some(b' ');
     [token.chars().take_while(is_space).count(), token.chars().rev().take_while(is_space).count()]
 }
 
@@ -201,7 +201,7 @@ impl Tokenizer {
     /// For a `tokenizer.json`, the text is the same as in Hugging Face's `tokenizers` 0.23: its decoder is applied, and unknown ids are ignored.
     /// For the vocabularies of tiktoken, the text is the same as in tiktoken. Bytes that are not UTF-8 become U+FFFD in both.
     ///
-    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file again.
+    /// Except for byte-level BPE of well-known models, the first call loads the file again, with the library.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -215,8 +215,7 @@ impl Tokenizer {
     /// # Errors
     /// An id of a vocabulary of tiktoken is unknown, or the library cannot use the decoder of the file.
     pub fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, DecodeError> {
-        let decodes_itself = matches!(self.engine, ChosenEngine::Bpe(_) if self.joins_bytes)
-            || matches!(self.engine, ChosenEngine::Early(_));
+        let decodes_itself = self.others.is_some() && self.joins_bytes && self.engine.own().is_some();
         let bytes = ids.len().saturating_mul(if decodes_itself { BYTES_OF_ID } else { BYTES_OF_TOKEN });
         if !has_memory(bytes) {
             return Err(DecodeError::NoMemory { ids: ids.len(), bytes });
@@ -225,15 +224,12 @@ impl Tokenizer {
             (ChosenEngine::Bpe(bpe), Some(others)) if self.joins_bytes => {
                 others.decode(ids, skip_special_tokens, |ids, bytes| bpe.engine().decode(ids, bytes))
             }
-            (ChosenEngine::Early(early), Some(others)) => {
-                others.decode(ids, skip_special_tokens, |ids, bytes| early.decode(ids, bytes))
-            }
-            (ChosenEngine::Released(released), _) => released.decode(ids, skip_special_tokens),
-            (ChosenEngine::Pipeline(pipeline), others) if self.reference.is_none() => {
-                let refuses = others.as_ref().is_some_and(|others| !others.leaves_out_unknown);
-                match ids.iter().position(|&id| refuses && !pipeline.has(id)) {
+            (ChosenEngine::Released(released), _) => {
+                // tiktoken's vocabularies refuse ids that Hugging Face's library ignores.
+                let refuses = self.others.as_ref().is_some_and(|others| !others.leaves_out_unknown);
+                match ids.iter().position(|&id| refuses && released.id_to_token(id).is_none()) {
                     Some(index) => Err(DecodeError::UnknownId(UnknownId { index, id: ids[index] })),
-                    None => pipeline.decode_bytes(ids, skip_special_tokens),
+                    None => released.decode(ids, skip_special_tokens),
                 }
             }
             _ => self
@@ -270,7 +266,7 @@ impl Tokenizer {
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// assert_eq!(tokenizer.decode_batch_while(&[[15496_u32, 995]], false, &|| true)?, Some(vec!["Hello world".to_owned()]));
     /// assert_eq!(tokenizer.decode_batch_while(&[[15496_u32, 995]], false, &|| false)?, None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -299,7 +295,7 @@ impl Tokenizer {
     /// The offsets are those that Hugging Face's `tokenizers` 0.23 gives in bytes: whole characters, so all tokens of a character have its place,
     /// without the white space that the file trims. The ids are the same as in the other methods.
     ///
-    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file again.
+    /// Except for byte-level BPE of well-known models, the first call loads the file again, with the library.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -312,16 +308,13 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// The engine cannot encode the text, or there are no offsets: in a file of version 2.0.
+    /// The engine cannot encode the text.
     pub fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
         let refused = |reason: &str| EngineError::refused(Released::NAME, reason);
-        let bpe = self.engine.own(true);
-        match &self.engine {
-            ChosenEngine::Early(_) if bpe.is_none() => return Err(refused("no memory for its tables")),
-            ChosenEngine::Released(released) => return released.encode_with_offsets(text),
-            _ => {}
+        if let ChosenEngine::Released(released) = &self.engine {
+            return released.encode_with_offsets(text);
         }
-        let bpe = bpe.filter(|bpe| bpe.engine().has_offsets());
+        let bpe = self.engine.own().filter(|bpe| bpe.engine().has_offsets());
         let (Some(bpe), Some(trims), Some(others)) = (bpe, &self.trims, &self.others) else {
             return self.reference().map_err(|reason| refused(&reason))?.encode_with_offsets(text);
         };
@@ -355,7 +348,7 @@ impl Tokenizer {
     /// windrow's own engine with the tokens that it does not know, if the place of each id follows from the ids.
     fn locating(&self) -> Option<(&Bpe, &OtherTokens)> {
         let others = self.others.as_ref().filter(|others| others.tells_tokens);
-        self.engine.own(true).filter(|bpe| bpe.engine().has_offsets()).zip(others)
+        self.engine.own().filter(|bpe| bpe.engine().has_offsets()).zip(others)
     }
 
     /// True if the places of ids in a text follow from the ids, so that whole encodings of the text encode nothing.
@@ -435,9 +428,7 @@ impl Tokenizer {
     fn reference(&self) -> Result<&Released, String> {
         match &self.reference {
             Some(reference) => reference.get(),
-            None => {
-                Err("the tokenizer.json is of version 2.0, which it cannot read (hint: use version 1.0)".to_owned())
-            }
+            None => Err("it has no file of this vocabulary (hint: use a tokenizer.json)".to_owned()),
         }
     }
 }

@@ -11,22 +11,12 @@
 //!
 //! The rank files of tiktoken are read as these vocabularies (`rank_file`).
 
-use std::collections::HashMap;
 use std::io;
-use std::time::Instant;
 
-use tk_encode::models::wordlevel::WordLevel;
-use tk_encode::pipeline::{
-    NormalizerChain, PipelineModel, PipelinePostProcessor, PipelinePreTokenizer, PipelineTokenizer,
-};
-use tk_encode::pre_tokenizers::split::{Split, SplitPattern};
-use tk_encode::tokenizer::SplitDelimiterBehavior;
-use tk_encode::vocab::bucket_added_vocabulary::{AddedToken, AddedVocabulary};
-
-use windrow_bpe::{Definition, Grammar};
+use windrow_bpe::{BpeEngine, Grammar};
 
 use super::LoadOptions;
-use crate::engine::{Bpe, Early, Pipeline, Ranks};
+use crate::engine::{Bpe, Released, spelled};
 
 mod json;
 mod pairs;
@@ -92,9 +82,11 @@ impl Columns {
         })
     }
 
-    fn into_ranks(mut self) -> Ranks {
+    /// The lengths of the tokens, and their bytes.
+    fn into_ranks(mut self) -> (Vec<u8>, Vec<u8>) {
         let bytes = self.columns.split_off(2 * self.tokens);
-        Ranks::new(&self.columns[..self.tokens], bytes)
+        self.columns.truncate(self.tokens);
+        (self.columns, bytes)
     }
 }
 
@@ -123,7 +115,7 @@ impl Embedded {
         Ok(tokens.chain(self.more()).collect())
     }
 
-    /// The canonical `tokenizer.json`.
+    /// The `tokenizer.json`.
     pub(super) fn json(&self) -> io::Result<String> {
         let columns = self.columns()?;
         let more = self.more();
@@ -133,62 +125,23 @@ impl Embedded {
     }
 
     /// The engine of `tokenizers`.
-    pub(super) fn delegate(&self, options: &LoadOptions) -> Result<Pipeline, Failure> {
-        let tokenizer = tokenizers::from_json(&self.json()?).map_err(|error| error.to_string())?;
-        Ok(Pipeline::new(tokenizer, options, self.vocab_size()))
+    pub(super) fn delegate(&self, options: &LoadOptions) -> Result<Released, Failure> {
+        Ok(Released::from_json(&self.json()?, Some(&json::decoder().to_string()), options)?)
     }
 
-    /// The engine that is ready at once, for a vocabulary without `spaces`. `expected` is the amount of text in bytes, 0 if unknown.
-    pub(super) fn early(self, options: &LoadOptions, expected: u64) -> Result<Early, Failure> {
-        let begin = Instant::now();
-        // Required, but never used.
-        let model = PipelineModel::WordLevel(WordLevel::default());
-        let mut added = AddedVocabulary::new();
-        let id = |token: &str| self.special.iter().find(|(special, _)| *special == token).map(|&(_, id)| id);
-        let tokens = self.special.iter().map(|(token, _)| AddedToken::from(*token, true));
-        added.add_tokens(tokens, self.tokens, id, None::<&NormalizerChain<'_>>)?;
-        let pattern = SplitPattern::Regex(self.pattern.to_owned());
-        let split = Split::native(pattern, SplitDelimiterBehavior::Isolated, false)?;
-        let tokenizer = PipelineTokenizer::from_parts(
-            added,
-            Vec::new(),
-            PipelinePreTokenizer::Split(split),
-            model,
-            PipelinePostProcessor::default(),
-            None,
-            Default::default(),
-            None,
-            None,
-        );
-        let mut first = Pipeline::new(tokenizer, options, self.vocab_size());
-        first.ranks = Some(self.columns()?.into_ranks());
-        let options = *options;
-        let build = Box::new(move || self.fast(&options).map_err(|error| error.to_string()));
-        Ok(Early::new(first, build, begin.elapsed(), expected))
-    }
-
-    /// The fast engine.
-    pub(super) fn fast(&self, options: &LoadOptions) -> Result<Bpe, Failure> {
-        let columns = self.columns()?;
-        let more = self.more();
-        let tokens: Vec<_> = columns.iter().zip(0..).map(|((token, left), id)| (token, left, id)).collect();
-        let tokens = pairs::with_more(tokens, &more)?;
-        let ids: HashMap<&[u8], u32> = tokens.iter().map(|&(token, _, id)| (token, id)).collect();
-        let halves = tokens.iter().filter(|(_, left, _)| *left > 0);
-        let halves = halves.map(|(token, left, _)| token.split_at(usize::from(*left)));
-        let merges = halves.map(|(left, right)| (ids[left], ids[right])).collect();
-        let tokens = tokens.iter().map(|&(token, _, id)| (token.to_vec(), id));
+    /// windrow's own engine.
+    pub(super) fn own(&self, options: &LoadOptions) -> Result<Bpe, Failure> {
+        let (mut lengths, mut bytes) = self.columns()?.into_ranks();
+        for (token, id) in self.more() {
+            lengths.resize(id as usize, 0);
+            lengths.push(u8::try_from(token.len())?);
+            bytes.extend(token);
+        }
         let special = self.special.iter();
         let added =
             special.map(|&(token, id)| windrow_bpe::AddedToken::new(token, options.special_in_text.then_some(id)));
-        let definition = Definition {
-            grammar: Grammar::from_pattern(self.pattern).ok_or("not a known pattern")?,
-            tokens: tokens.collect(),
-            merges,
-            ignore_merges: true,
-            added: added.collect(),
-            nfc: false,
-        };
-        Ok(Bpe::new(&definition, Default::default(), &options.of_engine())?)
+        let grammar = Grammar::from_pattern(self.pattern).ok_or("not a known pattern")?;
+        let added: Vec<_> = added.collect();
+        Ok(Bpe::of_ranks(BpeEngine::of_ranks(grammar, &lengths, bytes, &added, &options.of_engine())?))
     }
 }

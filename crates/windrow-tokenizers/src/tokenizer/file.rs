@@ -64,8 +64,6 @@ pub(super) struct Model<'a> {
 /// The contents of a `tokenizer.json`.
 #[derive(Debug)]
 pub(super) struct File<'a> {
-    /// True if the file is in the canonical form of `tokenizers` 1.0, which 0.23 cannot read.
-    pub(super) canonical: bool,
     /// `added_tokens`, `normalizer`, `pre_tokenizer` and `post_processor`.
     pub(super) parts: Map<String, Value>,
     pub(super) added: Vec<Added>,
@@ -80,14 +78,17 @@ impl<'a> File<'a> {
     pub(super) fn parse(text: &'a str) -> Result<Self, Fault> {
         let fields: BTreeMap<String, &RawValue> =
             serde_json::from_str(text).map_err(|error| Fault::json("", &error))?;
-        let canonical = match fields.get("version").map(|version| version.get()) {
-            None | Some(r#""1.0""#) => false,
-            Some(r#""2.0""#) => true,
+        match fields.get("version").map(|version| version.get()) {
+            None | Some(r#""1.0""#) => {}
             Some(other) => {
                 let reason = format!("{} is not a known version", shortened(other, 20));
-                return Err(Fault::new("version", reason, "versions 1.0 and 2.0 can be read"));
+                return Err(Fault::new(
+                    "version",
+                    reason,
+                    "write the file with the tokenizers library 0.23: version 1.0",
+                ));
             }
-        };
+        }
         let mut parts = Map::new();
         for name in ["added_tokens", "normalizer", "pre_tokenizer", "post_processor"] {
             if let Some(part) = fields.get(name) {
@@ -113,18 +114,7 @@ impl<'a> File<'a> {
             .filter(|name| fields.get(*name).is_some_and(|setting| setting.get() != "null"))
             .collect();
         let decoder = fields.get("decoder").copied();
-        Ok(Self { canonical, parts, added, model: Model::parse(model)?, decoder, ignored })
-    }
-
-    /// The file in its canonical form, for `tokenizers` 1.0.
-    pub(super) fn canonical_json(&self) -> Result<String, String> {
-        let mut root = Value::Object(self.parts.clone());
-        root["model"] = Value::Object(self.model.options.clone());
-        root["model"]["type"] = Value::from(self.model.kind.name());
-        tk_convert::canonicalize_value(&mut root).map_err(|error| error.to_string())?;
-        let Value::Object(mut parts) = root else { unreachable!("indexed as an object above") };
-        let Some(Value::Object(options)) = parts.remove("model") else { unreachable!("inserted above") };
-        self.json(&parts, &options)
+        Ok(Self { parts, added, model: Model::parse(model)?, decoder, ignored })
     }
 
     /// The file in the form that 0.23 reads.
@@ -157,6 +147,11 @@ impl<'a> File<'a> {
 }
 
 impl<'a> Model<'a> {
+    /// The tokens of a Unigram model with their scores.
+    pub(super) fn scores(&self) -> Option<Vec<(String, f64)>> {
+        serde_json::from_str(self.vocab_text.get()).ok()
+    }
+
     /// The token for text that is not in the vocabulary.
     pub(super) fn unknown(&self) -> Option<&str> {
         match self.options.get("unk_token").and_then(Value::as_str) {

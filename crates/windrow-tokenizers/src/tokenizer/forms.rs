@@ -1,13 +1,11 @@
 //! The forms in which added tokens are searched in normalized text.
 
-use std::collections::HashMap;
-
-use tk_encode::pipeline::{PipelineTokenizer, normalize_all};
+use ahash::AHashMap as HashMap;
 
 use super::check::Checked;
 use super::fault::{Fault, quoted};
 use super::file::File;
-use crate::engine::{Released, caught};
+use crate::engine::Released;
 
 /// The form of each added token with `normalized`, in the order of the file.
 pub(super) type Forms = Vec<String>;
@@ -16,20 +14,12 @@ fn contents<'a>(file: &'a File<'_>) -> impl Iterator<Item = &'a str> {
     file.added.iter().filter(|token| token.normalized).map(|token| token.content.as_str())
 }
 
-/// The forms that 0.23 searches.
+/// The forms that the library searches.
 pub(super) fn of_released(file: &File<'_>) -> Result<Forms, Fault> {
     Released::normalized(&file.parts, contents(file)).map_err(|(content, reason)| {
         let reason = format!("token {} cannot be normalized: {reason}", quoted(content));
         Fault::new("added_tokens", reason, REMEDY)
     })
-}
-
-/// The forms that the release candidate searches.
-pub(super) fn of_candidate(file: &File<'_>, tokenizer: &PipelineTokenizer) -> Result<Forms, String> {
-    let normalizers = tokenizer.get_normalizers();
-    // Offset 1, because the token is inside a text.
-    let form = |content| caught(|| normalize_all(normalizers, content, 1).map(|form| form.into_owned()));
-    contents(file).map(|content| form(content)?.map_err(|error| error.to_string())).collect()
 }
 
 const REMEDY: &str = "set its `normalized` to false, or remove it";

@@ -3,16 +3,15 @@
 //! Every field that affects ids must be known and supported; otherwise another engine gets the file. Fields that this version of windrow does
 //! not know count as unsupported.
 
-use std::collections::{HashMap, HashSet};
+use ahash::{AHashMap as HashMap, AHashSet as HashSet};
 
 use serde_json::{Map, Value};
-use tk_encode::utils::byte_level::char_to_byte;
-use windrow_bpe::{AddedToken, Definition, Grammar};
+use windrow_bpe::{AddedToken, ByteBpe, Definition, Grammar};
 
 use super::LoadOptions;
 use super::check::Checked;
 use super::file::{File, Kind};
-use crate::engine::{byte_level, kind};
+use crate::engine::{byte_level, byte_of, kind, members_of};
 
 /// The definition of a file for `windrow-bpe`, and the ids before and after every document; or the reason why another engine must encode.
 pub(super) fn admit(
@@ -20,29 +19,44 @@ pub(super) fn admit(
     checked: &Checked,
     options: &LoadOptions,
 ) -> Result<(Definition, [Vec<u32>; 2]), String> {
-    if file.canonical {
-        return Err("the file is in the form of version 2.0".to_owned());
-    }
     let model = &file.model;
     if model.kind != Kind::Bpe {
         return Err(format!("the model is {}, not BPE", model.kind.name()));
     }
-    let ignore_merges = model_options(&model.options)?;
     let nfc = normalizer(file.parts.get("normalizer"))?;
     let grammar = pre_tokenizer(file.parts.get("pre_tokenizer"))?;
     let around =
         if options.add_special_tokens { around(file.parts.get("post_processor"))? } else { Default::default() };
 
-    // The text that reaches the model is in the byte-level alphabet, so a token with other characters is never found.
-    let tokens: Vec<(Vec<u8>, u32)> =
-        model.vocab.iter().filter_map(|(token, id)| Some((byte_level(token)?, *id))).collect();
-    let ids: HashMap<&str, u32> = model.vocab.iter().map(|(token, id)| (token.as_str(), *id)).collect();
-    let is_alphabet = |token: &str| token.chars().all(|character| char_to_byte(character).is_some());
-    let merges = model.merges.iter().flatten().filter(|(left, right)| is_alphabet(left) && is_alphabet(right));
-    let merges = merges.map(|(left, right)| Some((*ids.get(left.as_str())?, *ids.get(right.as_str())?)));
-    let merges = merges.collect::<Option<Vec<_>>>().ok_or("a merge is of tokens that are not in the vocabulary")?;
+    let ByteTokens { tokens, merges, ignore_merges } = byte_tokens(file)?;
     let added = added(file, checked, options)?;
     Ok((Definition { grammar, tokens, merges, ignore_merges, added, nfc }, around))
+}
+
+/// The model of a byte-level file; its pre-tokenizer does not matter.
+pub(super) fn bytes(file: &File<'_>) -> Result<ByteBpe, String> {
+    let ByteTokens { tokens, merges, ignore_merges } = byte_tokens(file)?;
+    ByteBpe::new(&tokens, &merges, ignore_merges).map_err(|error| error.to_string())
+}
+
+/// The tokens of a byte-level model as bytes.
+struct ByteTokens {
+    tokens: Vec<(Vec<u8>, u32)>,
+    merges: Vec<(u32, u32)>,
+    ignore_merges: bool,
+}
+
+fn byte_tokens(file: &File<'_>) -> Result<ByteTokens, String> {
+    let model = &file.model;
+    let ignore_merges = model_options(&model.options)?;
+    // The text that reaches the model is in the byte-level alphabet, so a token with other characters is never found.
+    let tokens = model.vocab.iter().filter_map(|(token, id)| Some((byte_level(token)?, *id))).collect();
+    let ids: HashMap<&str, u32> = model.vocab.iter().map(|(token, id)| (token.as_str(), *id)).collect();
+    let is_alphabet = |token: &str| token.chars().all(|character| byte_of(character).is_some());
+    let merges = model.merges.iter().flatten().filter(|(left, right)| is_alphabet(left) && is_alphabet(right));
+    let merges = merges.map(|(left, right)| Some((*ids.get(left.as_str())?, *ids.get(right.as_str())?)));
+    let merges = merges.collect::<Option<_>>().ok_or("a merge is of tokens that are not in the vocabulary")?;
+    Ok(ByteTokens { tokens, merges, ignore_merges })
 }
 
 /// True if merges are ignored for pieces that are tokens.
@@ -63,21 +77,9 @@ fn model_options(options: &Map<String, Value>) -> Result<bool, String> {
     Ok(options.get("ignore_merges").and_then(Value::as_bool).unwrap_or(false))
 }
 
-/// The members of a sequence, or the node itself if it is not a sequence.
-fn members<'a>(node: Option<&'a Value>, children: &str) -> Vec<&'a Value> {
-    match node {
-        None | Some(Value::Null) => Vec::new(),
-        Some(node) if kind(node) == "Sequence" => {
-            let list = node.get(children).and_then(Value::as_array);
-            list.into_iter().flatten().flat_map(|member| members(Some(member), children)).collect()
-        }
-        Some(node) => vec![node],
-    }
-}
-
 /// True if text is normalized to form C. An error if the file asks for any other normalization.
 fn normalizer(node: Option<&Value>) -> Result<bool, String> {
-    let members = members(node, "normalizers");
+    let members = members_of(node, "normalizers");
     match members.iter().find(|member| kind(member) != "NFC") {
         Some(other) => Err(format!("the normalizer {} is not supported", kind(other))),
         None => Ok(!members.is_empty()),
@@ -91,7 +93,7 @@ fn pre_tokenizer(node: Option<&Value>) -> Result<Grammar, String> {
             && flag(node, "add_prefix_space", true) == Some(false)
             && flag(node, "use_regex", true) == Some(with_regex)
     };
-    match members(node, "pretokenizers").as_slice() {
+    match members_of(node, "pretokenizers").as_slice() {
         [bytes] if splits_bytes(bytes, true) => Ok(Grammar::Gpt2),
         [split, bytes] if kind(split) == "Split" && splits_bytes(bytes, false) => {
             let isolates = split.get("behavior").and_then(Value::as_str) == Some("Isolated")
@@ -105,10 +107,10 @@ fn pre_tokenizer(node: Option<&Value>) -> Result<Grammar, String> {
 }
 
 /// The ids that the post-processor puts around a single text.
-fn around(node: Option<&Value>) -> Result<[Vec<u32>; 2], String> {
+pub(super) fn around(node: Option<&Value>) -> Result<[Vec<u32>; 2], String> {
     let unsupported = |node: &Value| format!("the post-processor {} is not supported", kind(node));
     let mut around: [Vec<u32>; 2] = Default::default();
-    for processor in members(node, "processors") {
+    for processor in members_of(node, "processors") {
         match kind(processor) {
             // It only trims offsets.
             "ByteLevel" => {}
@@ -139,7 +141,7 @@ fn template(processor: &Value) -> Option<[Vec<u32>; 2]> {
     is_after.then_some(around)
 }
 
-fn added(file: &File<'_>, checked: &Checked, options: &LoadOptions) -> Result<Vec<AddedToken>, String> {
+pub(super) fn added(file: &File<'_>, checked: &Checked, options: &LoadOptions) -> Result<Vec<AddedToken>, String> {
     let mut ids = HashSet::new();
     if let Some(&id) = checked.added.iter().find(|id| !ids.insert(**id)) {
         return Err(format!("two added tokens get id {id}"));

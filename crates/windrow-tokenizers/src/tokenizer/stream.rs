@@ -14,7 +14,7 @@ const MISSING: char = '\u{fffd}';
 /// ```
 /// use windrow_tokenizers::tokenizer::{DecodeStream, LoadOptions, Tokenizer};
 ///
-/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
 /// let mut stream = DecodeStream::default();
 /// let parts: Vec<_> = [15496, 8582, 248, 222].map(|id| stream.push(&tokenizer, &[id])).into_iter().collect::<Result<_, _>>()?;
 /// assert_eq!(parts, ["Hello", "", "", "🚀"].map(|text| (!text.is_empty()).then(|| text.to_owned())));
@@ -92,7 +92,7 @@ impl Tokenizer {
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// assert_eq!(tokenizer.count_up_to("Hello world", 2)?, Some(2));
     /// assert_eq!(tokenizer.count_up_to(&"Hello world".repeat(1_000_000), 100)?, None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -4,9 +4,9 @@
 //! part of a document that has all of them.
 
 use serde_json::{Value, json};
-use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
 use windrow_testkit::Rng;
+use windrow_tokenizers::engine::BYTE_CHARACTERS;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::parity::{compare, data};
@@ -152,7 +152,7 @@ fn o200k_base() {
 
 /// A vocabulary in which the borders of a character next to ASCII show: its first and its last byte merge with their neighbours.
 fn borders(normalizer: Value, pre_tokenizer: Option<Value>) -> Value {
-    let spelled = |byte: u8| BYTES_CHAR_LOOKUP[usize::from(byte)].to_string();
+    let spelled = |byte: u8| BYTE_CHARACTERS[usize::from(byte)].to_string();
     let mut vocab: serde_json::Map<String, Value> = (0..=255).map(|byte| (spelled(byte), json!(byte))).collect();
     let mut merges = Vec::new();
     for ascii in *b"abA1.' \n" {

@@ -7,10 +7,9 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
 use windrow::Pool;
-use windrow_tokenizers::engine::DecodeError;
+use windrow_tokenizers::engine::{BYTE_CHARACTERS, DecodeError};
 use windrow_tokenizers::full::FullTokenizer;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
@@ -148,7 +147,7 @@ fn published_files_are_as_in_the_reference() {
 
 /// Byte-level, with tokens that are not in the byte-level alphabet, and added tokens of all kinds.
 fn small() -> Value {
-    let bytes = BYTES_CHAR_LOOKUP.iter().zip(0..).map(|(character, id)| (character.to_string(), json!(id)));
+    let bytes = BYTE_CHARACTERS.iter().zip(0..).map(|(character, id)| (character.to_string(), json!(id)));
     let more = [("th", 256), ("the", 257), ("Ġthe", 258), ("<s>", 259), ("中", 260), ("文Ġ字", 261), ("ĠĠ", 262)];
     let more = more.map(|(token, id)| (token.to_owned(), json!(id)));
     let added = |id: u32, content: &str, special: bool| {
@@ -303,8 +302,7 @@ fn embedded_vocabularies_decode_as_tiktoken_does() {
     for (name, oracle) in oracles {
         let options = [LoadOptions::default(), LoadOptions { special_in_text: false, ..LoadOptions::default() }];
         let tokenizers = options.map(|options| {
-            [Tokenizer::load(name, &options), Tokenizer::load_early(name, &options, 0)]
-                .map(|loaded| loaded.expect("loads"))
+            [Tokenizer::load(name, &options), Tokenizer::load(name, &options)].map(|loaded| loaded.expect("loads"))
         });
         let end = tokenizers[0][0].eos().expect("known").1;
         let mut runner = runner(100);
@@ -353,13 +351,4 @@ fn batches_decode_in_order() {
     let error = tokenizer.decode_batch(&documents, false).expect_err("unknown ids");
     assert_eq!(error.document, 17);
     assert!(error.to_string().starts_with("document 17: id 70000, at index "), "{error}");
-}
-
-#[test]
-fn files_of_version_2_decode_but_have_no_offsets() {
-    let json = Tokenizer::embedded_json("r50k_base").expect("embedded");
-    let tokenizer = Tokenizer::from_json(json.as_bytes(), "x.json", &LoadOptions::default()).expect("loads");
-    assert_eq!(tokenizer.decode(&[15496, 995, 50256], true).expect("decodes"), "Hello world");
-    let error = tokenizer.encode_with_offsets("Hello").expect_err("no offsets").to_string();
-    assert!(error.contains("of version 2.0, which it cannot read (hint: use version 1.0)"), "{error}");
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use windrow_tokenizers::engine::EngineError;
+use windrow_tokenizers::engine::{BYTE_CHARACTERS, EngineError};
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
 
 /// A second in a release build; these builds are slower and share the machine.
@@ -15,7 +15,7 @@ const HANG: Duration = Duration::from_secs(60);
 
 /// Byte-level, with one merge: "ab" is token 256.
 fn byte_level() -> Value {
-    let alphabet = tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP.iter().enumerate();
+    let alphabet = BYTE_CHARACTERS.iter().enumerate();
     let mut vocab: Map<String, Value> = alphabet.map(|(byte, spelled)| (spelled.to_string(), json!(byte))).collect();
     vocab.insert("ab".to_owned(), json!(256));
     json!({
@@ -360,9 +360,10 @@ fn no_memory_for_a_large_text() {
     }
     let split = json!({"type": "Split", "pattern": {"Regex": r"(a+)b"}, "behavior": "Isolated", "invert": false});
     let words = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
-    let released = json!({"type": "Sequence", "pretokenizers": [split, words]});
+    let steps = json!({"type": "Sequence", "pretokenizers": [split, words]});
+    let released = json!({"type": "Sequence", "pretokenizers": [{"type": "UnicodeScripts"}, words]});
     let text = "a".repeat(150 << 20);
-    for (pre_tokenizer, engine) in [(words, "windrow-bpe"), (released, "0.23.2")] {
+    for (pre_tokenizer, engine) in [(words, "windrow-bpe"), (steps, "windrow-bpe"), (released, "0.23.2")] {
         let tokenizer = load(with("/pre_tokenizer", pre_tokenizer).to_string()).expect("loads");
         let mut encoder = tokenizer.engine().encoder();
         let mut ids = vec![7];

@@ -36,12 +36,12 @@ fn published(oracle: &CoreBPE) -> String {
 }
 
 /// Writes a file and loads it.
-fn load(name: &str, content: &str, options: &LoadOptions, early: bool) -> Result<Tokenizer, String> {
+fn load(name: &str, content: &str, options: &LoadOptions) -> Result<Tokenizer, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let path: PathBuf = folder.path().join(name);
     fs::write(&path, content).expect("written");
     let path = path.to_str().expect("UTF-8");
-    let loaded = if early { Tokenizer::load_early(path, options, 0) } else { Tokenizer::load(path, options) };
+    let loaded = Tokenizer::load(path, options);
     loaded.map_err(|error| error.to_string())
 }
 
@@ -62,10 +62,9 @@ fn published_files_have_the_ids_of_tiktoken() {
             let options = LoadOptions { special_in_text, ..LoadOptions::default() };
             let embedded = Tokenizer::load(name, &options).expect("embedded");
             assert_eq!((embedded.vocab_size(), embedded.name()), (size, name));
-            for (early, file_name, content) in
-                [(false, format!("{name}.tiktoken"), &file), (true, "other.tiktoken".to_owned(), &shuffled)]
+            for (file_name, content) in [(format!("{name}.tiktoken"), &file), ("other.tiktoken".to_owned(), &shuffled)]
             {
-                let tokenizer = load(&file_name, content, &options, early).expect("loads");
+                let tokenizer = load(&file_name, content, &options).expect("loads");
                 assert!(tokenizer.engine().name().starts_with("windrow-bpe "));
                 assert_eq!((tokenizer.vocab_size(), tokenizer.delegated()), (size, None));
                 assert_eq!(tokenizer.hash(), blake3::hash(content.as_bytes()).to_hex().as_str());
@@ -98,11 +97,9 @@ fn vocabularies_without_a_file_of_their_own_have_the_ids_of_tiktoken() {
         ("o200k_harmony", tiktoken_rs::o200k_harmony_singleton(), 201_088, marked),
     ] {
         for engine in [EngineChoice::Automatic, EngineChoice::Tokenizers] {
-            for (special_in_text, early) in [(false, false), (true, false), (true, true)] {
+            for special_in_text in [false, true] {
                 let options = LoadOptions { special_in_text, engine, ..LoadOptions::default() };
-                let tokenizer =
-                    if early { Tokenizer::load_early(name, &options, 0) } else { Tokenizer::load(name, &options) };
-                let tokenizer = tokenizer.expect("embedded");
+                let tokenizer = Tokenizer::load(name, &options).expect("embedded");
                 assert_eq!(tokenizer.vocab_size(), size);
                 for text in TEXTS.into_iter().filter(|text| !text.contains("endofprompt")).chain([marks]) {
                     let expected = match special_in_text {
@@ -147,7 +144,7 @@ fn faults_name_line_and_remedy() {
             "not one of the published rank files: its pattern and special tokens are not known\nhint: known are the files of r50k_base (or gpt2), p50k_base, p50k_edit, cl100k_base",
         ),
     ] {
-        let error = load("x.tiktoken", content, &LoadOptions::default(), false).err().expect("refused");
+        let error = load("x.tiktoken", content, &LoadOptions::default()).err().expect("refused");
         assert!(error.contains(says), "{content:?}\n{error}");
     }
 }
@@ -159,8 +156,7 @@ fn a_published_name_does_not_excuse_other_tokens() {
     let changed = file.replacen("IQ== 0\nIg== 1", "Ig== 0\nIQ== 1", 1);
     for name in ["r50k_base", "gpt2", "p50k_base", "cl100k_base"] {
         for content in [half, &changed] {
-            let error =
-                load(&format!("{name}.tiktoken"), content, &LoadOptions::default(), false).err().expect("refused");
+            let error = load(&format!("{name}.tiktoken"), content, &LoadOptions::default()).err().expect("refused");
             assert!(
                 error.contains(&format!("tokens are not those of the published {name}\nhint: get the file again")),
                 "{error}"

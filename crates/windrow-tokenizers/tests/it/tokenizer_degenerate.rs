@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 
 use serde_json::{Map, Value, json};
-use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
+use windrow_tokenizers::engine::BYTE_CHARACTERS;
 use windrow_tokenizers::tokenizer::{EngineChoice, LoadError, LoadOptions, Tokenizer};
 
 use crate::tokenizer_routes::{Random, added, byte_level, characters, file, split};
@@ -62,7 +62,7 @@ fn tokens_that_become_equal_are_refused() {
     for (normalizer, [first, second]) in equal_tokens() {
         let mut bytes = byte_level(&[], &[]);
         bytes["pre_tokenizer"]["use_regex"] = json!(true);
-        // Words go to the release candidate, another regex to 0.23, and bytes with NFC to windrow's own engine.
+        // Each is a way of its own to the ids: words, a regex, and bytes with NFC.
         for (mut file, pre_tokenizer) in
             [(words.clone(), Value::Null), (words.clone(), regex.clone()), (bytes, Value::Null)]
         {
@@ -104,7 +104,7 @@ fn texts(random: &mut Random) -> Vec<String> {
 }
 
 fn spelled(text: &str) -> String {
-    text.bytes().map(|byte| BYTES_CHAR_LOOKUP[usize::from(byte)]).collect()
+    text.bytes().map(|byte| BYTE_CHARACTERS[usize::from(byte)]).collect()
 }
 
 fn ids_of(vocab: &[String], random: &mut Random) -> Map<String, Value> {
@@ -116,7 +116,7 @@ fn ids_of(vocab: &[String], random: &mut Random) -> Map<String, Value> {
 fn bpe(random: &mut Random, is_byte_level: bool) -> Value {
     let spell = |text: &str| if is_byte_level { spelled(text) } else { text.to_owned() };
     let mut vocab: Vec<String> = match is_byte_level {
-        true => BYTES_CHAR_LOOKUP.iter().map(char::to_string).collect(),
+        true => BYTE_CHARACTERS.iter().map(char::to_string).collect(),
         false => PARTS.iter().flat_map(|part| part.chars()).map(|character| character.to_string()).collect(),
     };
     vocab.retain(|_| is_byte_level && !random.one_in(400) || !is_byte_level && !random.one_in(9));

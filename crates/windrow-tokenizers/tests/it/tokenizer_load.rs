@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use tiktoken_rs::CoreBPE;
-use tk_encode::utils::byte_level::char_to_byte;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 fn embedded(name: &str) -> Tokenizer {
@@ -69,21 +68,11 @@ fn embedded_vocabularies() {
     assert!(Tokenizer::embedded_json("p90k_base").is_none());
 }
 
-/// Otherwise the engine would have no program for them.
-#[test]
-fn embedded_patterns_are_those_of_the_engine() {
-    use bitcannon::regexes::{CL100K, GPT2, O200K};
-    for (name, pattern) in [("r50k_base", GPT2), ("cl100k_base", CL100K), ("o200k_base", O200K)] {
-        let json: Value = serde_json::from_str(&Tokenizer::embedded_json(name).expect("embedded")).expect("JSON");
-        assert_eq!(json["pre_tokenizer"]["pattern"]["Regex"], pattern);
-    }
-}
-
 /// So it does not matter whether the white space at the end of a text is cut after its last line end.
 #[test]
 fn cl100k_tokens_end_with_their_last_line_end() {
     let json: Value = serde_json::from_str(&Tokenizer::embedded_json("cl100k_base").expect("embedded")).expect("JSON");
-    let line_end = |spelled: char| matches!(char_to_byte(spelled), Some(b'\n' | b'\r'));
+    let line_end = |spelled: char| matches!(spelled, 'Ċ' | 'č');
     let mut with_line_end =
         json["model"]["vocab"].as_object().expect("a vocabulary").keys().filter(|token| token.contains(line_end));
     assert!(with_line_end.clone().count() > 1000);
@@ -166,13 +155,8 @@ fn texts() -> Vec<String> {
     texts
 }
 
-fn early(name: &str, special_in_text: bool) -> Tokenizer {
-    Tokenizer::load_early(name, &LoadOptions { special_in_text, ..LoadOptions::default() }, 0).expect("loads")
-}
-
-/// From ranks, because so little text does not pay for the fast engine.
 #[test]
-fn the_early_engine_gives_the_ids_of_tiktoken() {
+fn embedded_vocabularies_give_the_ids_of_tiktoken() {
     type Oracle = fn() -> CoreBPE;
     let oracles: [(&str, Oracle); 3] = [
         ("r50k_base", || tiktoken_rs::r50k_base().expect("ranks")),
@@ -181,23 +165,13 @@ fn the_early_engine_gives_the_ids_of_tiktoken() {
     ];
     for (name, oracle) in oracles {
         let oracle = oracle();
-        let (ordinary, special) = (early(name, false), early(name, true));
+        let load = |special_in_text| {
+            Tokenizer::load(name, &LoadOptions { special_in_text, ..LoadOptions::default() }).expect("loads")
+        };
+        let (ordinary, special) = (load(false), load(true));
         for text in texts() {
             assert_eq!(ids(&ordinary, &text), oracle.encode_ordinary(&text), "{name}: {text:?}");
             assert_eq!(ids(&special, &text), oracle.encode_with_special_tokens(&text), "{name}: {text:?}");
-        }
-    }
-}
-
-#[test]
-fn an_early_tokenizer_says_the_same_of_itself() {
-    for name in ["gpt2", "cl100k", "o200k"] {
-        let (early, fast) = (early(name, true), embedded(name));
-        assert_eq!((early.name(), early.hash(), early.vocab_size()), (fast.name(), fast.hash(), fast.vocab_size()));
-        assert_eq!((early.eos(), early.eos_candidates()), (fast.eos(), fast.eos_candidates()));
-        assert_eq!(early.engine().name(), fast.engine().name());
-        for token in ["the", "\u{120}the", "\u{10a}", "<|endoftext|>", "<|nothing|>", "\u{4e2d}", ""] {
-            assert_eq!(early.token_to_id(token), fast.token_to_id(token), "{token:?}");
         }
     }
 }

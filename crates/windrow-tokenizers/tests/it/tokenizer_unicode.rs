@@ -5,12 +5,11 @@
 //! `WINDROW_PARITY=full cargo test --release -p windrow-tokenizers --test it tokenizer_unicode`.
 
 use serde_json::{Map, Value, json};
-use tk_encode::normalizers::{NFC, NFD};
-use tk_encode::pipeline::Normalizer;
-use tk_encode::utils::DEEPSEEK_PATTERNS;
-use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
+use windrow_tokenizers::engine::BYTE_CHARACTERS;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+
+use crate::tokenizer_routes::{DEEPSEEK, patterns};
 
 /// Scripts of thousands of characters that behave alike.
 const UNIFORM: [(u32, u32); 6] = [
@@ -55,7 +54,6 @@ fn compare_texts(file: &Value, all: impl Iterator<Item = String>) -> usize {
     let json = file.to_string();
     let oracle: Oracle = json.parse().expect("the reference reads the file");
     let tokenizer = Tokenizer::from_json(json.as_bytes(), "test", &LoadOptions::default()).expect("loads");
-    assert_eq!(tokenizer.engine().name(), "tokenizers 1.0.0-rc.3", "{:?}", tokenizer.notes());
     let mut encoder = tokenizer.engine().encoder();
     let (mut texts, mut differing, mut ids) = (0, Vec::new(), Vec::new());
     for text in all {
@@ -78,8 +76,8 @@ fn normalizer(normalizer: Value) {
 }
 
 fn bytes(normalizer: Value) -> Value {
-    let alphabet = BYTES_CHAR_LOOKUP.iter().enumerate();
-    let vocab: Map<String, Value> = alphabet.map(|(byte, spelled)| (spelled.to_string(), json!(byte))).collect();
+    let vocab: Map<String, Value> =
+        BYTE_CHARACTERS.iter().enumerate().map(|(byte, spelled)| (spelled.to_string(), json!(byte))).collect();
     json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": normalizer,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
@@ -119,61 +117,6 @@ fn normalization_forms() {
     }
 }
 
-/// The tables of both libraries compose pairs alike, although the release candidate has more pairs.
-#[test]
-fn composing_pairs() {
-    let pairs: Vec<(String, char)> = (0..=0x10_ffff).filter_map(char::from_u32).filter_map(composes_from).collect();
-    assert!(pairs.len() > 12_000, "{} pairs", pairs.len());
-    let new = pairs.iter().filter(|(first, _)| first.chars().any(|c| u32::from(c) >= 0x105d2)).count();
-    assert!(new > 20, "{new} pairs are new");
-    for form in ["NFC", "NFD", "NFKC", "NFKD"] {
-        let texts = pairs.iter().flat_map(|(first, second)| {
-            [
-                format!("{first}{second}"),
-                format!("a{first}{second}{second}\u{301} {second}{first}"),
-                format!("{first}\u{327}{second}\u{301}{first}{first}{second}b"),
-            ]
-        });
-        compare_texts(&bytes(json!({"type": form})), texts);
-    }
-}
-
-/// The two parts that the release candidate composes to this character, if there are any. The second part is a character; so is the
-/// first, but for its own composition.
-fn composes_from(character: char) -> Option<(String, char)> {
-    let mut buffer = [0; 4];
-    let whole: &str = character.encode_utf8(&mut buffer);
-    let parts = NFD.normalize(whole, 0).expect("normalizes").into_owned();
-    let last = parts.chars().next_back().filter(|_| parts != whole)?;
-    let first = NFC.normalize(&parts[..parts.len() - last.len_utf8()], 0).expect("normalizes").into_owned();
-    let composed = NFC.normalize(&parts, 0).expect("normalizes") == whole;
-    (composed && first.chars().count() == 1).then_some((first, last))
-}
-
-/// Marks that only one library reorders, between marks that both do.
-#[test]
-fn order_of_marks() {
-    let marks: Vec<char> = unlike_characters().filter(|&c| !c.is_alphanumeric() && reorders(c)).collect();
-    assert!(marks.len() > 700, "{} marks", marks.len());
-    for form in ["NFC", "NFD", "NFKC", "NFKD"] {
-        let texts = marks.iter().flat_map(|mark| {
-            ["\u{301}", "\u{323}", "\u{93c}", "\u{5b0}", "\u{334}", "\u{345}"]
-                .into_iter()
-                .map(move |other| format!("e{other}{mark}{other}\u{327} {mark}{other}a{mark}"))
-        });
-        compare_texts(&bytes(json!({"type": form})), texts);
-    }
-}
-
-/// Whether the release candidate moves this character in front of a mark of the highest class, or a mark of the lowest class in front
-/// of this character.
-fn reorders(character: char) -> bool {
-    ["a\u{345}", "a"].into_iter().zip(["", "\u{334}"]).any(|(before, after)| {
-        let text = format!("{before}{character}{after}");
-        NFD.normalize(&text, 0).expect("normalizes") != text
-    })
-}
-
 #[test]
 fn other_normalizers() {
     let bert = |clean: bool, lowercase: bool| {
@@ -205,18 +148,16 @@ fn precompiled_normalizer() {
 
 #[test]
 fn regexes_of_models() {
-    use bitcannon::regexes::{CL100K, GPT2, O200K, TEKKEN};
-    for regex in [GPT2, CL100K, &CL100K.replace("{1,3}", ""), O200K, TEKKEN] {
+    for regex in &patterns() {
         pre_tokenizer(split(regex));
     }
-    let members: Vec<Value> = DEEPSEEK_PATTERNS.iter().map(|regex| split(regex)).collect();
+    let members: Vec<Value> = DEEPSEEK.iter().map(|regex| split(regex)).collect();
     pre_tokenizer(json!({"type": "Sequence", "pretokenizers": members}));
 }
 
 /// `(?i:'s)` matches U+017F, whose case folding is `s`; the Kelvin sign folds to `k`, and the ligatures to two letters.
 #[test]
 fn contractions_by_case_folding() {
-    use bitcannon::regexes::{CL100K, GPT2, O200K, TEKKEN};
     let alphabet = ["'", "\u{17f}", "x", "X", "s", "r", "e", " ", "1", ".", "\n"];
     let more =
         ["\u{212a}", "\u{df}", "\u{fb05}", "\u{fb06}", "\u{fb01}", "\u{130}", "\u{131}", "\u{301}", "日", "'\u{17f}"];
@@ -236,7 +177,7 @@ fn contractions_by_case_folding() {
         (0..alphabet.len().pow(4)).map(|n| digits(n).map(|at| alphabet[at]).collect()).collect();
     let both: Vec<&str> = alphabet.into_iter().chain(more).collect();
     texts.extend((0..4000).map(|_| (0..below(90)).map(|_| both[below(both.len())]).collect::<String>()));
-    for regex in [GPT2, CL100K, &CL100K.replace("{1,3}", ""), O200K, TEKKEN] {
+    for regex in &patterns() {
         compare_texts(&word_pieces(&known, split(regex)), texts.iter().cloned());
     }
 }
@@ -248,6 +189,6 @@ fn other_pre_tokenizers() {
     }
     let digits = json!({"type": "Digits", "individual_digits": true});
     let punctuation = json!({"type": "Punctuation", "behavior": "Isolated"});
-    pre_tokenizer(json!({"type": "Sequence", "pretokenizers": [digits, split(bitcannon::regexes::GPT2)]}));
+    pre_tokenizer(json!({"type": "Sequence", "pretokenizers": [digits, split(&patterns()[0])]}));
     pre_tokenizer(json!({"type": "Sequence", "pretokenizers": [punctuation, digits, {"type": "Whitespace"}]}));
 }

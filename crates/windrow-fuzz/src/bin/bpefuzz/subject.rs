@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
 use windrow_bpe::{AddedToken, BpeEngine, Definition, Digits, EngineOptions, Grammar};
 use windrow_testkit::Rng;
+use windrow_tokenizers::engine::BYTE_CHARACTERS;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::generate::{Generator, floor};
@@ -185,7 +185,7 @@ fn text(token: &[u8]) -> Option<String> {
 }
 
 fn spelled(bytes: &[u8]) -> String {
-    bytes.iter().map(|&byte| BYTES_CHAR_LOOKUP[usize::from(byte)]).collect()
+    bytes.iter().map(|&byte| BYTE_CHARACTERS[usize::from(byte)]).collect()
 }
 
 /// The engines of all instruction sets of this CPU.
@@ -224,7 +224,7 @@ fn pre_tokenizer(pattern: String) -> Value {
 
 /// What a file says, as data.
 fn definition(file: &Value, oracle: &Oracle, options: &LoadOptions) -> Definition {
-    let bytes: HashMap<char, u8> = BYTES_CHAR_LOOKUP.iter().copied().zip(0..=255).collect();
+    let bytes: HashMap<char, u8> = BYTE_CHARACTERS.iter().copied().zip(0..=255).collect();
     let to_bytes = |token: &str| token.chars().map(|c| bytes.get(&c).copied()).collect::<Option<Vec<u8>>>();
     let vocab = file["model"]["vocab"].as_object().expect("a vocabulary");
     let id = |token: &str| vocab[token].as_u64().expect("an id") as u32;

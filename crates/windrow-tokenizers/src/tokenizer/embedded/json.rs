@@ -1,9 +1,10 @@
-//! The canonical `tokenizer.json` of an embedded vocabulary. `examples/vocabularies.rs` hashes it; the crate writes it on request.
+//! The `tokenizer.json` of an embedded vocabulary. `examples/vocabularies.rs` hashes it; the crate writes it on request.
 
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
+
+use super::spelled;
 
 /// The parts of a vocabulary.
 pub(super) struct Parts<'a> {
@@ -27,11 +28,12 @@ impl Parts<'_> {
             while let Some((token, id)) = special.next_if(|(_, special)| *special < id) {
                 push_entry(&mut vocab, token, *id);
             }
-            push_entry(&mut vocab, &spell(bytes), id);
+            push_entry(&mut vocab, &spelled(bytes), id);
             if left > 0 {
                 let (left, right) = bytes.split_at(usize::from(left));
                 let comma = if merges.len() > 1 { "," } else { "" };
-                write!(merges, "{comma}[{},{}]", Value::from(spell(left)), Value::from(spell(right))).expect("memory");
+                write!(merges, "{comma}[{},{}]", Value::from(spelled(left)), Value::from(spelled(right)))
+                    .expect("memory");
             }
         }
         special.for_each(|(token, id)| push_entry(&mut vocab, token, *id));
@@ -45,28 +47,31 @@ impl Parts<'_> {
                 })
             })
             .collect();
-        let pre_tokenizer =
+        let split =
             json!({"type": "Split", "pattern": {"Regex": self.pattern}, "behavior": "Isolated", "invert": false});
+        let pre_tokenizer = json!({"type": "Sequence", "pretokenizers": [split, decoder()]});
         format!(
             concat!(
-                r#"{{"version":"2.0","truncation":null,"padding":null,"added_tokens":{added},"normalizer":null,"#,
-                r#""pre_tokenizer":{pre_tokenizer},"post_processor":null,"decoder":{{"type":"ByteLevel"}},"#,
-                r#""model":{{"type":"BPE","byte_level":true,"ignore_merges":true,"vocab":{vocab}}},"merges":{merges}]}}}}"#,
+                r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":{added},"normalizer":null,"#,
+                r#""pre_tokenizer":{pre_tokenizer},"post_processor":null,"decoder":{decoder},"#,
+                r#""model":{{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,"end_of_word_suffix":null,"#,
+                r#""fuse_unk":false,"byte_fallback":false,"ignore_merges":true,"vocab":{vocab}}},"merges":{merges}]}}}}"#,
             ),
             added = Value::Array(added),
             pre_tokenizer = pre_tokenizer,
+            decoder = decoder(),
             vocab = vocab,
             merges = merges,
         )
     }
 }
 
+/// The decoder, which has the fields of the pre-tokenizer.
+pub(super) fn decoder() -> Value {
+    json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false})
+}
+
 fn push_entry(vocab: &mut String, token: &str, id: u32) {
     let comma = if vocab.len() > 1 { "," } else { "" };
     write!(vocab, "{comma}{}:{id}", Value::from(token)).expect("memory");
-}
-
-/// Bytes in the byte-level alphabet: printable Latin-1 bytes map to themselves, the others to U+0100 and above.
-pub(super) fn spell(bytes: &[u8]) -> String {
-    bytes.iter().map(|&byte| BYTES_CHAR_LOOKUP[usize::from(byte)]).collect()
 }
