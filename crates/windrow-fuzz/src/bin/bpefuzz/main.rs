@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `gpt2` | `gpt2.json`, `r50k_base`, random ones |
 //! | `lines` | `qwen2_5.json`, `cl100k_base`, its merges with other counts of digits, random ones |
+//! | `parts` | random files of all models and steps, whose texts are cut into parts |
 //! | `cases` | `mistral_nemo.json`, `o200k_base`, its merges with the other patterns of the family, random ones |
 //!
 //! `--minutes` counts CPU time, so that the program may be stopped and continued. `--data` is the folder that the tests use too
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod generate;
+mod parts;
 mod shrink;
 mod subject;
 
@@ -40,7 +42,8 @@ const ROUND_SECONDS: f64 = 20.0;
 const ROUND_BATCHES: usize = 6;
 
 struct Options {
-    family: Family,
+    /// `None` for `parts`.
+    family: Option<Family>,
     minutes: f64,
     seed: u64,
     data: PathBuf,
@@ -53,7 +56,8 @@ fn options() -> Result<Options, String> {
         let value = arguments.next().ok_or_else(|| format!("{name} has no value"))?;
         let wrong = || format!("{name} cannot be {value:?}");
         match name.as_str() {
-            "--family" => family = Some(Family::parse(&value).ok_or_else(wrong)?),
+            "--family" if value == "parts" => family = Some(None),
+            "--family" => family = Some(Some(Family::parse(&value).ok_or_else(wrong)?)),
             "--minutes" => minutes = value.parse().map_err(|_| wrong())?,
             "--seed" => seed = value.parse().map_err(|_| wrong())?,
             "--data" => data = Some(PathBuf::from(value)),
@@ -62,7 +66,7 @@ fn options() -> Result<Options, String> {
     }
     let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
     let data = data.or_else(|| std::env::var_os("WINDROW_DATA").map(PathBuf::from)).unwrap_or_else(beside);
-    let family = family.ok_or("--family is missing: gpt2, lines or cases")?;
+    let family = family.ok_or("--family is missing: gpt2, lines, cases or parts")?;
     Ok(Options { family, minutes, seed, data })
 }
 
@@ -70,17 +74,18 @@ fn main() -> ExitCode {
     let options = match options() {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("error: {error}\nhint: --family gpt2|lines|cases --minutes N [--seed S] [--data DIR]");
+            eprintln!("error: {error}\nhint: --family gpt2|lines|cases|parts --minutes N [--seed S] [--data DIR]");
             return ExitCode::from(64);
         }
     };
+    let Some(family) = options.family else { return fuzz_parts(&options) };
     let mut real = Vec::new();
     let lipsum = std::fs::read_dir(options.data.join("text/lipsum")).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = lipsum.map(|entry| entry.path()).collect();
     paths.sort();
     paths.push(options.data.join("text/big.txt"));
     real.extend(paths.iter().filter_map(|path| std::fs::read_to_string(path).ok()).filter(|text| !text.is_empty()));
-    println!("family {:?}, seed {}, {} real texts", options.family, options.seed, real.len());
+    println!("family {family:?}, seed {}, {} real texts", options.seed, real.len());
     let mut fuzz = Fuzz {
         generator: Generator::new(options.seed, Rc::new(real)),
         pools: [Pool::new(1), Pool::new(2)],
@@ -91,8 +96,8 @@ fn main() -> ExitCode {
     let mut printed = 0.0;
     let mut rounds = 0;
     while cpu_seconds() < options.minutes * 60.0 {
-        let source = Source::choose(options.family, &mut fuzz.generator.rng);
-        let subject = Subject::new(&source, options.family, &options.data, &mut fuzz.generator);
+        let source = Source::choose(family, &mut fuzz.generator.rng);
+        let subject = Subject::new(&source, family, &options.data, &mut fuzz.generator);
         if !fuzz.round(&subject, source.is_random(), options.minutes * 60.0) {
             println!("seed {}, round {rounds}", options.seed);
             return ExitCode::FAILURE;
@@ -104,6 +109,36 @@ fn main() -> ExitCode {
         }
     }
     fuzz.print(rounds);
+    println!("no difference");
+    ExitCode::SUCCESS
+}
+
+/// Compares random tokenizers of all models. The library prints and catches its panics, and keeps memory of each tokenizer: some minutes at
+/// a time are best.
+fn fuzz_parts(options: &Options) -> ExitCode {
+    std::panic::set_hook(Box::new(|_| {}));
+    let pools = [Pool::new(1), Pool::new(2)];
+    let mut rng = Rng(options.seed);
+    let mut rounds = parts::Rounds::default();
+    let mut printed = 0.0;
+    let print = |rounds: &parts::Rounds| {
+        let parts::Rounds { compared, refused, delegated } = rounds;
+        let minutes = cpu_seconds() / 60.0;
+        println!(
+            "{compared} files compared, of which {delegated} delegated, {refused} refused, {minutes:.2} CPU minutes"
+        );
+    };
+    while cpu_seconds() < options.minutes * 60.0 {
+        if !parts::round(&mut rng, &pools, &mut rounds) {
+            println!("seed {}, after {} files", options.seed, rounds.compared);
+            return ExitCode::FAILURE;
+        }
+        if cpu_seconds() - printed > 60.0 {
+            printed = cpu_seconds();
+            print(&rounds);
+        }
+    }
+    print(&rounds);
     println!("no difference");
     ExitCode::SUCCESS
 }
