@@ -78,7 +78,12 @@ enum Split {
     Characters(fn(char) -> bool, Behavior),
     Character(char, Behavior),
     Text(String, Behavior),
-    Regex(Regex, Behavior),
+    /// `is_inverted`: what is between the matches counts as a match.
+    Regex {
+        regex: Regex,
+        behavior: Behavior,
+        is_inverted: bool,
+    },
     /// Puts a space before a piece without one.
     Prefix,
     /// Spells bytes in the alphabet.
@@ -264,9 +269,10 @@ impl Steps {
                 let matches = text.match_indices(pattern.as_str()).map(|(at, found)| at..at + found.len());
                 behavior.pieces(between(text, matches))
             }
-            Split::Regex(regex, behavior) => {
+            Split::Regex { regex, behavior, is_inverted } => {
                 let parts = regex.find_matches(text).map_err(gave_up)?;
-                behavior.pieces(parts.into_iter().map(|((start, end), matches)| (start..end, matches)).collect())
+                let parts = parts.into_iter().map(|((start, end), matches)| (start..end, matches != *is_inverted));
+                behavior.pieces(parts.collect())
             }
             Split::Prefix => {
                 let prefixed = if text.starts_with(' ') { Cow::Borrowed(text) } else { Cow::Owned(format!(" {text}")) };
@@ -483,7 +489,8 @@ impl Split {
                     splits.push(Self::Prefix);
                 }
                 if flag("use_regex", true)? {
-                    splits.push(Self::Regex(Regex::new(GPT2).ok()?, Behavior::Isolated));
+                    let regex = Regex::new(GPT2).ok()?;
+                    splits.push(Self::Regex { regex, behavior: Behavior::Isolated, is_inverted: false });
                 }
                 Self::Bytes
             }
@@ -497,10 +504,15 @@ impl Split {
                 let splits = node.get("split").filter(|split| !split.is_null()).map_or(Some(true), Value::as_bool)?;
                 Self::Metaspace { marks, splits }
             }
-            "Split" if !flag("invert", false)? => {
+            "Split" => {
+                let is_inverted = flag("invert", false)?;
                 match (node.get("pattern")?.get("String").and_then(Value::as_str), regex_of(node)) {
-                    (Some(pattern), None) if !pattern.is_empty() => Self::Text(pattern.to_owned(), behavior()?),
-                    (None, Some(pattern)) => Self::Regex(Regex::new(pattern).ok()?, behavior()?),
+                    (Some(pattern), None) if !pattern.is_empty() && !is_inverted => {
+                        Self::Text(pattern.to_owned(), behavior()?)
+                    }
+                    (None, Some(pattern)) => {
+                        Self::Regex { regex: Regex::new(pattern).ok()?, behavior: behavior()?, is_inverted }
+                    }
                     _ => return None,
                 }
             }

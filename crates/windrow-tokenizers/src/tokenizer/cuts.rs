@@ -167,7 +167,11 @@ enum PreTokenizer {
     Punctuation(Behavior),
     Digits(Behavior),
     Character(char, Behavior),
-    Matches(Box<Matches>),
+    /// `keeps_others`: what is between the matches is not removed.
+    Matches {
+        matches: Box<Matches>,
+        keeps_others: bool,
+    },
     Prefix,
     Bytes,
     /// `marks_first`: the first word of a text gets a mark, and no other.
@@ -250,7 +254,7 @@ impl Path {
         if self.normalizers.iter().any(|normalizer| matches!(normalizer, Normalizer::Precompiled(_))) {
             barred.extend(PREPENDED);
         }
-        let has_matches = |step: &PreTokenizer| matches!(step, PreTokenizer::Matches(_));
+        let has_matches = |step: &PreTokenizer| matches!(step, PreTokenizer::Matches { .. });
         if self.added.strips || self.pre_tokenizers.iter().any(has_matches) {
             barred.extend(WHITE);
         }
@@ -446,7 +450,7 @@ fn pre_tokenizer(node: &Value, steps: &mut Vec<PreTokenizer>) -> Result<(), Stri
     let unknown = || format!("of the pre-tokenizer {} it is not known how it treats parts of a text", kind(node));
     let flag = |name: &str, default| node.get(name).map_or(Some(default), Value::as_bool).ok_or_else(unknown);
     let behavior = || node.get("behavior").map_or(Some(Behavior::Isolated), Behavior::of).ok_or_else(unknown);
-    let matches = |pattern: &str| Ok::<_, String>(PreTokenizer::Matches(Box::new(Matches::of(pattern)?)));
+    let matches = |pattern: &str| Matches::of(pattern).map(Box::new);
     let step = match kind(node) {
         "Whitespace" => PreTokenizer::Whitespace,
         "WhitespaceSplit" => PreTokenizer::WhitespaceSplit,
@@ -465,7 +469,7 @@ fn pre_tokenizer(node: &Value, steps: &mut Vec<PreTokenizer>) -> Result<(), Stri
                 steps.push(PreTokenizer::Prefix);
             }
             if flag("use_regex", true)? {
-                steps.push(matches(GPT2)?);
+                steps.push(PreTokenizer::Matches { matches: matches(GPT2)?, keeps_others: true });
             }
             PreTokenizer::Bytes
         }
@@ -483,16 +487,14 @@ fn pre_tokenizer(node: &Value, steps: &mut Vec<PreTokenizer>) -> Result<(), Stri
             }
         }
         "Split" => {
-            let behavior = behavior()?;
-            if flag("invert", false)? {
-                return Err(unknown());
-            }
+            let (behavior, is_inverted) = (behavior()?, flag("invert", false)?);
             match (node.get("pattern").and_then(|pattern| pattern.get("String")?.as_str()), regex_of(node)) {
-                (Some(pattern), None) if pattern.chars().count() == 1 => {
+                (Some(pattern), None) if pattern.chars().count() == 1 && !is_inverted => {
                     PreTokenizer::Character(pattern.chars().next().unwrap_or_default(), behavior)
                 }
                 (None, Some(pattern)) if matches!(behavior, Behavior::Isolated | Behavior::Removed) => {
-                    matches(pattern)?
+                    let keeps_others = !(is_inverted && behavior == Behavior::Removed);
+                    PreTokenizer::Matches { matches: matches(pattern)?, keeps_others }
                 }
                 _ => return Err(unknown()),
             }
@@ -543,7 +545,7 @@ impl PreTokenizer {
             Self::Punctuation(behavior) => behavior.see(is_punctuation(before), is_punctuation(after)),
             Self::Digits(behavior) => around(*behavior, &char::is_numeric),
             Self::Character(delimiter, behavior) => around(*behavior, &|character| character == *delimiter),
-            Self::Matches(matches) => {
+            Self::Matches { matches, keeps_others } => {
                 if seen == Seen::Boundary {
                     return Some((place, seen));
                 }
@@ -556,7 +558,8 @@ impl PreTokenizer {
                 if matches.may_span(side(before)?, side(after)?) {
                     return None;
                 }
-                let is_boundary = matches.begins_with(side(after)?) || matches.ends_with(side(before)?);
+                let is_boundary =
+                    !keeps_others || matches.begins_with(side(after)?) || matches.ends_with(side(before)?);
                 if is_boundary { Seen::Boundary } else { Seen::Joined }
             }
             Self::Prefix => {

@@ -96,8 +96,11 @@ fn pre_tokenizer(node: Option<&Value>) -> Result<Grammar, String> {
     match members_of(node, "pretokenizers").as_slice() {
         [bytes] if splits_bytes(bytes, true) => Ok(Grammar::Gpt2),
         [split, bytes] if kind(split) == "Split" && splits_bytes(bytes, false) => {
-            let isolates = split.get("behavior").and_then(Value::as_str) == Some("Isolated")
-                && split.get("invert").and_then(Value::as_bool) == Some(false);
+            // The patterns have no character outside their matches, so it does not matter what becomes of others.
+            let isolates = matches!(
+                (split.get("behavior").and_then(Value::as_str), split.get("invert").and_then(Value::as_bool)),
+                (Some("Isolated"), Some(false)) | (Some("Removed"), Some(true))
+            );
             let pattern = split.get("pattern").and_then(|pattern| pattern.get("Regex")?.as_str());
             let grammar = pattern.filter(|_| isolates).and_then(Grammar::from_pattern);
             grammar.ok_or_else(|| "the pattern of the pre-tokenizer is not one that windrow knows".to_owned())
