@@ -49,7 +49,7 @@ pub(crate) fn marked_key(key: TableKey) -> TableKey {
     TableKey { tag: key.tag | if is_long(key) { LONG_MARK } else { MARK }, ..key }
 }
 
-/// Whether a key is that of a marked piece.
+/// True if a key is that of a marked piece.
 pub(crate) fn is_marked(key: TableKey) -> bool {
     key.tag & if is_long(key) { LONG_MARK } else { MARK } != 0
 }

@@ -15,7 +15,6 @@ use crate::unicode::decode;
 /// let cuts = TextCuts::new(|before, after| before != b' ' && after == b' ', Vec::new());
 /// assert!(cuts.allows(b'a', b' ') && !cuts.allows(b' ', b' '));
 /// ```
-#[derive(Clone)]
 pub struct TextCuts {
     /// A bit for each pair of bytes.
     pairs: Box<[u64; 1 << 10]>,

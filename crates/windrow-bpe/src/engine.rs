@@ -284,7 +284,7 @@ impl BpeEngine {
         self.added.named().get() || self.splitter.has_named()
     }
 
-    /// How text is split into pieces; `None` if it is cut.
+    /// The pattern that splits text into pieces; `None` if text is cut.
     pub fn grammar(&self) -> Option<Grammar> {
         match self.bounds {
             Bounds::Grammar(grammar) => Some(grammar),
@@ -358,7 +358,7 @@ impl BpeEngine {
         outcome
     }
 
-    /// Maximum number of ids of so many bytes of text: one a byte, and form C may make three bytes of one. `None` if it is not known.
+    /// Maximum number of ids of a text of `bytes` bytes: one a byte, and form C may make three bytes of one. `None` if it is not known.
     pub(crate) fn most_ids(&self, bytes: usize) -> Option<usize> {
         match self.model {
             PieceModel::Other(_) => None,

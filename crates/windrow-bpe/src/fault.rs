@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why an engine cannot encode with a [`Definition`](crate::Definition).
+/// The reason why an engine cannot encode with a [`Definition`](crate::Definition).
 ///
 /// ```
 /// use windrow_bpe::{Definition, BpeEngine, EngineOptions, Grammar};

@@ -70,7 +70,7 @@ fn filter_place(key: u64) -> (usize, u64) {
     ((bit / 64) as usize, bit % 64)
 }
 
-/// Where probing for a pair starts, and its tag.
+/// The slot at which probing for a pair starts, and its tag.
 #[inline(always)]
 fn pair_place(key: u64) -> (usize, u32) {
     let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -3,7 +3,7 @@
 /// The tokens of a vocabulary, by id and by their bytes.
 pub(crate) struct Vocabulary {
     bytes: Vec<u8>,
-    /// Where the token of each id begins in `bytes`, and the end of the last. An id without a token has no bytes.
+    /// The start of the token of each id in `bytes`, and the end of the last. An id without a token has no bytes.
     starts: Vec<u32>,
     /// Ids plus 1 by the hash of their bytes, with linear probing; 0 is empty.
     index: Vec<u32>,
@@ -91,9 +91,9 @@ pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
 /// Bits of the filter of three bytes.
 const TRIPLE_BITS: u32 = 20;
 
-/// Where pieces can be divided: between two bytes that no token spans, no merge ever does. Neither does a token that is a whole piece.
+/// Places at which pieces can be divided: between two bytes that no token spans, no merge ever does. Neither does a token that is a whole piece.
 ///
-/// A token that spans the place between two bytes begins with these two bytes, or has them behind the byte before. The three bytes are looked up
+/// A token that spans the place between two bytes begins with these two bytes, or has them after the byte before. The three bytes are looked up
 /// in a filter of all tokens, which may name a place that no token spans, but never the reverse.
 pub(crate) struct Seams {
     /// A bit for each two bytes with which a token begins.
@@ -130,7 +130,7 @@ impl Seams {
         (bit as usize / 64, bit % 64)
     }
 
-    /// Whether a token may span the place between the last two of these bytes.
+    /// True if a token may span the place between the last two of these bytes.
     #[inline(always)]
     fn may_span(&self, [before, first, second]: [u8; 3]) -> bool {
         let (pair, pair_bit) = Self::pair(first, second);

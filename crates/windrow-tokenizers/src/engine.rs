@@ -41,7 +41,7 @@ pub use alphabet::BYTE_CHARACTERS;
 pub(crate) use alphabet::{byte_level, byte_of, spelled};
 pub(crate) use bpe::{Bpe, Tokens};
 pub(crate) use charsmap::Charsmap;
-pub(crate) use front::{Behavior, Front, GPT2, Steps};
+pub(crate) use front::{Behavior, Front, Steps};
 pub(crate) use node::{kind, members_of, regex_of};
 pub(crate) use parts::{LateLibrary, Parts};
 pub(crate) use released::{Released, bytes_of, encoding};

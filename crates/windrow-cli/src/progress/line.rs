@@ -142,7 +142,7 @@ impl State {
     }
 }
 
-/// What erases a line. Consoles of Windows may not know the sequence of terminals.
+/// The text that erases a line. Consoles of Windows may not know the sequence of terminals.
 fn erased(width: usize) -> String {
     if cfg!(windows) { format!("\r{:1$}\r", "", width.saturating_sub(1)) } else { "\r\x1b[2K".to_owned() }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Bpe {
     tokens: Option<Tokens>,
 }
 
-/// What knows the tokens of an engine that encodes parts.
+/// The tokens of an engine that encodes parts.
 pub(crate) struct Tokens {
     pub(crate) steps: Option<Arc<Steps>>,
     pub(crate) library: Arc<dyn LateLibrary>,

@@ -1,4 +1,4 @@
-//! What the normalizer `Precompiled` of sentencepiece does with single characters, for proofs about texts.
+//! The map of the normalizer `Precompiled` of sentencepiece.
 //!
 //! Its map is a double array of 32-bit units, as Darts-clone has it, and the texts that replace the keys, each ended by a zero byte. The format is
 //! that of sentencepiece; `tokenizers` reads it with the crate `spm_precompiled`.

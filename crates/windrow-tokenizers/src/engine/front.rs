@@ -12,7 +12,7 @@ use unicode_categories::UnicodeCategories;
 use unicode_normalization_alignments::UnicodeNormalization;
 use unicode_normalization_alignments::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation;
-use windrow_bpe::{AddedTokens, PieceFault};
+use windrow_bpe::{AddedTokens, Grammar, PieceFault};
 
 use super::regex::{self, Regex};
 use super::words::WordModel;
@@ -20,9 +20,6 @@ use super::{Charsmap, kind, members_of, regex_of, spelled};
 
 /// The mark of sentencepiece before a word.
 const WORD: &str = "▁";
-
-/// The pattern of the pre-tokenizer `ByteLevel`.
-pub(crate) const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 /// The steps of a file before its model.
 pub(crate) struct Front {
@@ -58,7 +55,7 @@ enum Normalizer {
         pattern: String,
         content: String,
     },
-    /// Replaces runs of at least so many spaces.
+    /// Replaces runs of `at_least` spaces or more.
     ReplaceSpaces {
         at_least: usize,
         content: String,
@@ -102,7 +99,7 @@ enum Marks {
     None,
 }
 
-/// What becomes of the matches of a pattern that splits.
+/// Treatment of the matches of a pattern that splits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behavior {
     Isolated,
@@ -229,7 +226,7 @@ impl Steps {
     /// Appends the ids of a part, with which a text begins if `begins`.
     pub(crate) fn encode(&self, part: &str, begins: bool, ids: &mut Vec<u32>) -> Result<(), PieceFault> {
         let Front { added: [original, normalized], normalizers, splits } = &self.front;
-        regex::begin(part.len());
+        regex::begin_part(part.len());
         for (section, id) in original.split(part) {
             if let Some(id) = id {
                 ids.push(id);
@@ -302,7 +299,7 @@ impl Steps {
     }
 }
 
-/// What `BertNormalizer` puts between spaces.
+/// The characters that `BertNormalizer` puts between spaces.
 fn is_ideograph(character: char) -> bool {
     matches!(u32::from(character),
         0x4e00..=0x9fff | 0x3400..=0x4dbf | 0x20000..=0x2a6df | 0x2a700..=0x2b73f | 0x2b740..=0x2b81f | 0x2b920..=0x2ceaf
@@ -489,7 +486,7 @@ impl Split {
                     splits.push(Self::Prefix);
                 }
                 if flag("use_regex", true)? {
-                    let regex = Regex::new(GPT2).ok()?;
+                    let regex = Regex::new(&Grammar::Gpt2.pattern()).ok()?;
                     splits.push(Self::Regex { regex, behavior: Behavior::Isolated, is_inverted: false });
                 }
                 Self::Bytes

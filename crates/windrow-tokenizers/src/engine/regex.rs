@@ -34,6 +34,9 @@ const MOST: u32 = 10_000_000;
 /// Retries per document, in addition to [`BUDGET_PER_BYTE`]. This allows some seconds.
 const BUDGET: u64 = 200_000_000;
 
+/// Retries per part of a document that is encoded by parts, in addition to those per byte. Parts are short and many, so that work stays linear.
+const BUDGET_OF_PART: u64 = 100_000;
+
 /// Retries per byte of a document. A pattern such as `\s+(?!\S)` needs less than one.
 const BUDGET_PER_BYTE: u64 = 1000;
 
@@ -60,6 +63,12 @@ thread_local! {
 /// Sets the budget of the next document on this thread.
 pub(super) fn begin(bytes: usize) {
     LEFT.set(BUDGET + BUDGET_PER_BYTE * bytes as u64);
+    GAVE_UP.set(None);
+}
+
+/// Sets the budget of the next part of a document on this thread.
+pub(super) fn begin_part(bytes: usize) {
+    LEFT.set(BUDGET_OF_PART + BUDGET_PER_BYTE * bytes as u64);
     GAVE_UP.set(None);
 }
 

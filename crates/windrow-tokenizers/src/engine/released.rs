@@ -227,7 +227,7 @@ impl Engine for Released {
 impl Encoder for &Released {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
         let Released { tokenizer, around: [before, after], .. } = self;
-        self.encode_around(text, tokenizer.get_normalizer(), [before, after], ids)
+        self.encode_around(text, regex::begin, tokenizer.get_normalizer(), [before, after], ids)
     }
 }
 
@@ -235,12 +235,13 @@ impl Released {
     /// Appends the ids of a part of a text, without those around a document. `begins`: the text begins with it.
     pub(crate) fn encode_part(&self, part: &str, begins: bool, ids: &mut Vec<u32>) -> Result<(), EngineError> {
         let normalizer = if begins { self.tokenizer.get_normalizer() } else { self.later.as_ref() };
-        self.encode_around(part, normalizer, [&[], &[]], ids)
+        self.encode_around(part, regex::begin_part, normalizer, [&[], &[]], ids)
     }
 
     fn encode_around(
         &self,
         text: &str,
+        begin: fn(usize),
         normalizer: Option<&Normalizer>,
         [before, after]: [&[u32]; 2],
         ids: &mut Vec<u32>,
@@ -255,6 +256,7 @@ impl Released {
         };
         // Like `encode_fast`, without an `Encoding`: only the ids of a piece are kept.
         let encoded = self.guarded(text.len(), || {
+            begin(text.len());
             let mut pieces = tokenizer.get_added_vocabulary().extract_and_normalize(normalizer, text);
             if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
                 pre_tokenizer.pre_tokenize(&mut pieces)?;

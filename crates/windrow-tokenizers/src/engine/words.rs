@@ -1,6 +1,6 @@
 //! Models that give a word its ids: WordPiece and Unigram, as `tokenizers` 0.23 has them, and BPE on characters.
 //!
-//! They compute what the library computes, in time that is linear in the word, and need no more than the vocabulary to begin.
+//! The ids are the library's. Time is linear in the word for a given vocabulary, and a model needs no more than the vocabulary to begin.
 
 use std::cell::RefCell;
 
@@ -71,7 +71,7 @@ pub(crate) fn characters(
     CharacterBpe::new(&definition).ok().map(WordModel::Characters)
 }
 
-/// As [`characters`], for WordPiece.
+/// WordPiece with these options of a file: see [`characters`].
 pub(crate) fn word_piece(options: &Map<String, Value>, tokens: &[(String, u32)]) -> Option<WordModel> {
     let text = |name: &str| options.get(name).and_then(Value::as_str);
     let most = usize::try_from(options.get("max_input_chars_per_word")?.as_u64()?).ok()?;
@@ -79,7 +79,7 @@ pub(crate) fn word_piece(options: &Map<String, Value>, tokens: &[(String, u32)])
     (options.len() == 3).then_some(WordModel::WordPiece(model))
 }
 
-/// As [`characters`], for Unigram, of which `tokens` have scores.
+/// Unigram with these options of a file: see [`characters`]. `tokens` have scores.
 pub(crate) fn unigram(options: &Map<String, Value>, tokens: &[(String, f64)]) -> Option<WordModel> {
     let unknown = u32::try_from(options.get("unk_id")?.as_u64()?).ok()?;
     let falls_back = options.get("byte_fallback").and_then(Value::as_bool).unwrap_or(false);

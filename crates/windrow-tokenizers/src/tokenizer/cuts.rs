@@ -1,4 +1,4 @@
-//! Where a text can be cut so that the ids of its parts are those of the whole.
+//! Places at which a text can be cut so that the ids of its parts are those of the whole.
 //!
 //! A place is named by the two characters around it. [`TextCuts`] stores pairs of bytes, so each pair of bytes is followed through the file: added
 //! tokens, normalizers, pre-tokenizers and the model. Each step either shows that it treats both sides of the place as if the other were not
@@ -12,19 +12,19 @@
 //!   the first part joined to the first piece of the second ([`Seen::Joined`]).
 //! * Without a boundary, no merge of a *BPE* model may cross the place: no token has both characters side by side.
 //!
-//! What is not known here is no cut, and a file with a part that is not known has none.
+//! A place of which this is not known is no cut, and a file with an unknown step has none.
 
 use ahash::AHashSet as HashSet;
 use std::ops::RangeInclusive;
 
 use serde_json::Value;
-use windrow_bpe::TextCuts;
+use windrow_bpe::{Grammar, TextCuts};
 
 use super::check::{is_byte_level, text_option};
 use super::file::{File, Kind};
 use super::forms::Forms;
 use super::matches::{Matches, Side};
-use crate::engine::{BYTE_CHARACTERS, Behavior, Charsmap, GPT2, kind, members_of, regex_of};
+use crate::engine::{BYTE_CHARACTERS, Behavior, Charsmap, kind, members_of, regex_of};
 
 /// The ways to cut texts of a tokenizer.
 pub(super) struct Cuttable {
@@ -33,7 +33,7 @@ pub(super) struct Cuttable {
     pub(super) marks_beginning: bool,
 }
 
-/// What is known of a character next to the place.
+/// Knowledge of a character next to the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edge {
     Known(char),
@@ -90,7 +90,7 @@ fn first_byte(character: char) -> u8 {
     character.encode_utf8(&mut [0; 4]).as_bytes()[0]
 }
 
-/// What stands before and after a place.
+/// The characters before and after a place.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     before: Edge,
@@ -106,7 +106,7 @@ impl Place {
     }
 }
 
-/// How the pieces of the whole relate to those of the parts.
+/// Relation of the pieces of the whole to those of the parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Boundary,
@@ -141,22 +141,15 @@ enum Normalizer {
     },
 }
 
-/// How the pieces relate that a pre-tokenizer makes around single characters.
-trait Splitting {
-    /// With each edge: if it is a character around which text is split.
-    fn see(self, before: Option<bool>, after: Option<bool>) -> Seen;
-}
-
-impl Splitting for Behavior {
-    fn see(self, before: Option<bool>, after: Option<bool>) -> Seen {
-        let is_boundary = match self {
-            Self::Isolated | Self::Removed => before == Some(true) || after == Some(true),
-            Self::Contiguous => before.zip(after).is_some_and(|(before, after)| before != after),
-            Self::MergedWithPrevious => before == Some(true),
-            Self::MergedWithNext => after == Some(true),
-        };
-        if is_boundary { Seen::Boundary } else { Seen::Joined }
-    }
+/// The relation of the pieces that are made around single characters. Each edge says if it is such a character.
+fn see(behavior: Behavior, before: Option<bool>, after: Option<bool>) -> Seen {
+    let is_boundary = match behavior {
+        Behavior::Isolated | Behavior::Removed => before == Some(true) || after == Some(true),
+        Behavior::Contiguous => before.zip(after).is_some_and(|(before, after)| before != after),
+        Behavior::MergedWithPrevious => before == Some(true),
+        Behavior::MergedWithNext => after == Some(true),
+    };
+    if is_boundary { Seen::Boundary } else { Seen::Joined }
 }
 
 /// A pre-tokenizer.
@@ -286,7 +279,7 @@ const WHITE: [RangeInclusive<char>; 8] = [
 ];
 
 impl Normalizer {
-    /// What stands next to the place afterwards; `None` if the parts may have another normal form than the whole.
+    /// The characters next to the place afterwards; `None` if the parts may have another normal form than the whole.
     fn normalize(&self, place: Place) -> Option<Place> {
         let Place { before, after, .. } = place;
         let keep_ascii = |edge: Edge| match edge {
@@ -469,7 +462,7 @@ fn pre_tokenizer(node: &Value, steps: &mut Vec<PreTokenizer>) -> Result<(), Stri
                 steps.push(PreTokenizer::Prefix);
             }
             if flag("use_regex", true)? {
-                steps.push(PreTokenizer::Matches { matches: matches(GPT2)?, keeps_others: true });
+                steps.push(PreTokenizer::Matches { matches: matches(&Grammar::Gpt2.pattern())?, keeps_others: true });
             }
             PreTokenizer::Bytes
         }
@@ -506,7 +499,7 @@ fn pre_tokenizer(node: &Value, steps: &mut Vec<PreTokenizer>) -> Result<(), Stri
 }
 
 impl PreTokenizer {
-    /// What stands next to the place afterwards, and how the pieces relate; `None` if the parts may have other pieces. `seen` is the relation
+    /// The characters next to the place afterwards, and the relation of the pieces; `None` if the parts may have other pieces. `seen` is the relation
     /// before.
     fn split(&self, place: Place, seen: Seen) -> Option<(Place, Seen)> {
         let Place { before, after, is_removed } = place;
@@ -515,7 +508,8 @@ impl PreTokenizer {
             Edge::Known(character) if character.is_ascii() => Some(character.is_ascii_punctuation()),
             _ => None,
         };
-        let around = |behavior: Behavior, holds: &dyn Fn(char) -> bool| behavior.see(before.is(holds), after.is(holds));
+        let around =
+            |behavior: Behavior, holds: &dyn Fn(char) -> bool| see(behavior, before.is(holds), after.is(holds));
         let more = match self {
             Self::Whitespace => {
                 // `\w+|[^\w\s]+`; of other characters nothing is said.
@@ -533,16 +527,16 @@ impl PreTokenizer {
                 let differ = first.zip(second).is_some_and(|(first, second)| first != second);
                 if differ || first == Some(0) || second == Some(0) { Seen::Boundary } else { Seen::Joined }
             }
-            Self::WhitespaceSplit => Behavior::Removed.see(is_white(before), is_white(after)),
+            Self::WhitespaceSplit => see(Behavior::Removed, is_white(before), is_white(after)),
             Self::Bert => {
                 let holds = |edge: Edge| match (is_white(edge), is_punctuation(edge)) {
                     (Some(true), _) | (_, Some(true)) => Some(true),
                     (Some(false), Some(false)) => Some(false),
                     _ => None,
                 };
-                Behavior::Isolated.see(holds(before), holds(after))
+                see(Behavior::Isolated, holds(before), holds(after))
             }
-            Self::Punctuation(behavior) => behavior.see(is_punctuation(before), is_punctuation(after)),
+            Self::Punctuation(behavior) => see(*behavior, is_punctuation(before), is_punctuation(after)),
             Self::Digits(behavior) => around(*behavior, &char::is_numeric),
             Self::Character(delimiter, behavior) => around(*behavior, &|character| character == *delimiter),
             Self::Matches { matches, keeps_others } => {
@@ -559,7 +553,7 @@ impl PreTokenizer {
                     return None;
                 }
                 let is_boundary =
-                    !keeps_others || matches.begins_with(side(after)?) || matches.ends_with(side(before)?);
+                    !keeps_others || matches.has_single(side(after)?) || matches.has_single(side(before)?);
                 if is_boundary { Seen::Boundary } else { Seen::Joined }
             }
             Self::Prefix => {
@@ -606,7 +600,7 @@ impl PreTokenizer {
     }
 }
 
-/// What added tokens allow.
+/// The places that added tokens allow.
 struct Added {
     /// The contents of tokens that are searched in the text as it is, as bytes next to a place.
     original: ByteTokens,

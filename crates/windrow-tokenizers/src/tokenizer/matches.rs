@@ -21,7 +21,7 @@ type Set = [u64; 3];
 const FOREIGN_WHITE: usize = 128;
 const FOREIGN: usize = 129;
 
-/// What is known of the matches of a regex.
+/// Knowledge of the matches of a regex.
 pub(super) struct Matches {
     /// For each character, the characters that may follow it in a match.
     follow: Vec<Set>,
@@ -99,14 +99,9 @@ impl Matches {
         has(&self.follow[index(before)], index(after)) || (self.looks_at_space && is_white(before) && !is_white(after))
     }
 
-    /// True if a match begins with the character, where none spans the place before it.
-    pub(super) fn begins_with(&self, after: Side) -> bool {
-        matches!(after, Side::Character(character) if character.is_ascii() && has(&self.single, index(after)))
-    }
-
-    /// True if a match ends with the character, where none spans the place after it.
-    pub(super) fn ends_with(&self, before: Side) -> bool {
-        self.begins_with(before)
+    /// True if the character is a match by itself. Where no match spans the place next to it, a match ends or begins there.
+    pub(super) fn has_single(&self, side: Side) -> bool {
+        matches!(side, Side::Character(character) if character.is_ascii() && has(&self.single, index(side)))
     }
 }
 

@@ -341,6 +341,21 @@ fn tekken() {
     refused(json!({"config": {}}).to_string(), &["model: is missing"]);
 }
 
+/// Each part of a text has a budget of its own, which does not add up to more than that of the text.
+#[test]
+fn backtracking_in_each_part_is_bounded() {
+    let split =
+        json!({"type": "Split", "pattern": {"Regex": r"(?:a|a)*b|\s|[^b\s]"}, "behavior": "Isolated", "invert": false});
+    let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
+    let file = with("/pre_tokenizer", json!({"type": "Sequence", "pretokenizers": [split, bytes]}));
+    let tokenizer = load(file.to_string()).expect("loads");
+    assert_eq!(tokenizer.delegated(), None);
+    let encode = |letters: usize| tokenizer.engine().encoder().encode(&"a".repeat(letters), &mut Vec::new());
+    assert_eq!(encode(8), Ok(()));
+    let error = encode(20).expect_err("a million ways").to_string();
+    assert!(error.contains("needs too much backtracking"), "{error}");
+}
+
 /// A failed allocation in a library ends the process. Under a memory limit, a large text gives an error instead.
 #[cfg(target_os = "linux")]
 #[test]
