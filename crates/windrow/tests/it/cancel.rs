@@ -206,23 +206,33 @@ fn a_stopped_reduction_combines_neighbours_only() {
     }
 }
 
+/// One of a few tries leaves at most `bar` items to be done. Pieces are sized with costs measured beside other programs, so one try may leave more.
+fn settles(name: &str, bar: usize, mut attempt: impl FnMut() -> usize) {
+    let mut tries = Vec::new();
+    while tries.last().is_none_or(|&items| items > bar) {
+        assert!(tries.len() < 5, "{name}: {tries:?} items, where {bar} are expected");
+        tries.push(attempt());
+    }
+}
+
 /// A block of a reduction over a million items holds thousands; a cancellation must not wait for all of them.
 #[test]
 #[cfg_attr(miri, ignore = "counts on the clock")]
 fn a_long_block_is_left_in_the_middle() {
     let n = 1_000_000;
     for threads in [1, 3] {
-        let (token, visited) = (CancelToken::new(), AtomicUsize::new(0));
-        // About a heartbeat each, so that polls come after every item, or after a few where claims were measured on a busy machine.
-        let slow = (0..n).into_par_iter().map(|_: usize| {
-            spin(40);
-            if visited.fetch_add(1, Relaxed) == 100 {
-                token.cancel();
-            }
+        settles(&format!("on {threads} threads"), 100 + 4 * threads, || {
+            let (token, visited) = (CancelToken::new(), AtomicUsize::new(0));
+            // About a heartbeat each, so that polls come after every item, or after a few where claims were measured on a busy machine.
+            let slow = (0..n).into_par_iter().map(|_: usize| {
+                spin(40);
+                if visited.fetch_add(1, Relaxed) == 100 {
+                    token.cancel();
+                }
+            });
+            assert_eq!(Pool::new(threads).install(|| slow.with_cancel(&token).count()), Err(Cancelled));
+            visited.into_inner()
         });
-        assert_eq!(Pool::new(threads).install(|| slow.with_cancel(&token).count()), Err(Cancelled));
-        let visited = visited.into_inner();
-        assert!(visited <= 100 + 4 * threads, "{visited} items");
     }
 }
 
@@ -867,20 +877,22 @@ fn a_claim_whose_items_have_become_long_is_left_in_the_middle() {
     ];
     for (name, call) in calls {
         for threads in [1, 3] {
-            let (token, items) = (CancelToken::new(), Items::default());
-            Pool::new(threads).install(|| call(&items, &token, &|| token.cancel()));
-            let late = items.late.into_inner();
-            assert!(late <= 150 * threads, "{name} on {threads} threads: {late} items after a token");
+            settles(&format!("{name} on {threads} threads, after a token"), 150 * threads, || {
+                let (token, items) = (CancelToken::new(), Items::default());
+                Pool::new(threads).install(|| call(&items, &token, &|| token.cancel()));
+                items.late.into_inner()
+            });
             if threads == 1 {
                 continue;
             }
-            let (token, items) = (CancelToken::new(), Items::default());
-            let panicked = catch_unwind(AssertUnwindSafe(|| {
-                Pool::new(threads).install(|| call(&items, &token, &|| resume_unwind(Box::new("stop"))));
-            }));
-            assert!(panicked.is_err());
-            let late = items.late.into_inner();
-            assert!(late <= 150 * threads, "{name} on {threads} threads: {late} items after a panic");
+            settles(&format!("{name} on {threads} threads, after a panic"), 150 * threads, || {
+                let (token, items) = (CancelToken::new(), Items::default());
+                let panicked = catch_unwind(AssertUnwindSafe(|| {
+                    Pool::new(threads).install(|| call(&items, &token, &|| resume_unwind(Box::new("stop"))));
+                }));
+                assert!(panicked.is_err());
+                items.late.into_inner()
+            });
         }
     }
 }
