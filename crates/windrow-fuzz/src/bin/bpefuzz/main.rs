@@ -11,7 +11,7 @@
 //! | `parts` | random files of all models and steps, whose texts are cut into parts |
 //! | `cases` | `mistral_nemo.json`, `o200k_base`, its merges with the other patterns of the family, random ones |
 //!
-//! `--minutes` counts CPU time, so that the program may be stopped and continued. `--data` is the folder that the tests use too
+//! `--model bytes|characters|wordpiece|unigram|wordlevel` chooses one model of `parts`. `--minutes` counts CPU time, so that the program may be stopped and continued. `--data` is the folder that the tests use too
 //! (`WINDROW_DATA`, or `shared/data` beside the workspace): `tok` has the files, `text` has real text.
 //!
 //! A *round* has one vocabulary: a large one for some 20 seconds, or a random one, with added tokens of all flags, for a few batches. The documents of a batch are encoded
@@ -44,13 +44,14 @@ const ROUND_BATCHES: usize = 6;
 struct Options {
     /// `None` for `parts`.
     family: Option<Family>,
+    model: Option<parts::Kind>,
     minutes: f64,
     seed: u64,
     data: PathBuf,
 }
 
 fn options() -> Result<Options, String> {
-    let (mut family, mut minutes, mut seed, mut data) = (None, 1.0, 1, None);
+    let (mut family, mut model, mut minutes, mut seed, mut data) = (None, None, 1.0, 1, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{name} has no value"))?;
@@ -58,6 +59,7 @@ fn options() -> Result<Options, String> {
         match name.as_str() {
             "--family" if value == "parts" => family = Some(None),
             "--family" => family = Some(Some(Family::parse(&value).ok_or_else(wrong)?)),
+            "--model" => model = Some(parts::Kind::parse(&value).ok_or_else(wrong)?),
             "--minutes" => minutes = value.parse().map_err(|_| wrong())?,
             "--seed" => seed = value.parse().map_err(|_| wrong())?,
             "--data" => data = Some(PathBuf::from(value)),
@@ -67,7 +69,10 @@ fn options() -> Result<Options, String> {
     let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
     let data = data.or_else(|| std::env::var_os("WINDROW_DATA").map(PathBuf::from)).unwrap_or_else(beside);
     let family = family.ok_or("--family is missing: gpt2, lines, cases or parts")?;
-    Ok(Options { family, minutes, seed, data })
+    if model.is_some() && family.is_some() {
+        return Err("--model is for the family `parts`".to_owned());
+    }
+    Ok(Options { family, model, minutes, seed, data })
 }
 
 fn main() -> ExitCode {
@@ -122,14 +127,15 @@ fn fuzz_parts(options: &Options) -> ExitCode {
     let mut rounds = parts::Rounds::default();
     let mut printed = 0.0;
     let print = |rounds: &parts::Rounds| {
-        let parts::Rounds { compared, refused, delegated } = rounds;
+        let parts::Rounds { compared, three_loads, refused, delegated } = rounds;
         let minutes = cpu_seconds() / 60.0;
         println!(
-            "{compared} files compared, of which {delegated} delegated, {refused} refused, {minutes:.2} CPU minutes"
+            "{compared} files compared, {delegated} of them delegated and {three_loads} loaded three times; {refused} refused; \
+             {minutes:.2} CPU minutes"
         );
     };
     while cpu_seconds() < options.minutes * 60.0 {
-        if !parts::round(&mut rng, &pools, &mut rounds) {
+        if !parts::round(&mut rng, options.model, &pools, &mut rounds) {
             println!("seed {}, after {} files", options.seed, rounds.compared);
             return ExitCode::FAILURE;
         }
