@@ -7,7 +7,7 @@
 
 Templates are those of crates/windrow-tokenizers/tests/chat/templates. Conversations are generated, from a seed. A template with
 {% generation %} has the masks of return_assistant_tokens_mask. For one without, this script follows the rule of
-docs/encode.md with the texts of transformers. A row is equal if both refuse it, or if ids and masks are equal. A row from which the
+book/src/encode.md with the texts of transformers. A row is equal if both refuse it, or if ids and masks are equal. A row from which the
 template drops a message counts as refused by transformers.
 """
 
@@ -242,7 +242,7 @@ class Reference:
         return out["input_ids"], mask
 
     def is_lost(self, template, row):
-        """Whether a message of the row says what its text leaves out (docs/encode.md)."""
+        """Whether a message of the row says what its text leaves out (book/src/encode.md)."""
         messages = row["messages"]
 
         def text(messages):

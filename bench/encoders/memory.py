@@ -10,7 +10,7 @@ The corpora are made of the words of the text:
 * `text`: one plain text; `line`: one JSON line.
 
 With `--tokenizer FILE`, which may be given several times, also `tokenizers` 1.0 and 0.23 encode, by files that go to them: they hold a text or a line
-as a whole, which may take the bytes a byte of docs/encode.md. `--one` is the size of these two then.
+as a whole, which may take the bytes a byte of book/src/encode.md. `--one` is the size of these two then.
 
 The command may take the budget, a tenth of it, and what it takes with an empty document: its tokenizer. The peak of a run beyond that fails.
 `late` is the largest resident memory in the second half of a run by that in the first, so that a leak shows.
@@ -116,7 +116,7 @@ def main():
     options = parser.parse_args()
     words = options.text.read_text(errors="replace").split()
     corpora = {"unseen": (unseen, 2e9), "tiny": (tiny, 1e7), "text": (text, 500e6), "line": (line, 200e6)}
-    # Of docs/encode.md.
+    # Of book/src/encode.md.
     working = {"tokenizers 1": 44, "tokenizers 0": 128}
     rows, failed = [], 0
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

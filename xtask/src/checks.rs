@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 pub(crate) enum Check {
     /// Which crate depends on which, orderings without a partner, constants without a measure, `Debug` of memory that may hold nothing.
     House {
-        /// Make docs/constants.md again.
+        /// Make crates/windrow-plan/CONSTANTS.md again.
         #[arg(long)]
         write: bool,
     },

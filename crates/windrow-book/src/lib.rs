@@ -15,21 +15,12 @@ macro_rules! pages {
 }
 
 pages! {
-    "question"
     "first-steps"
     "loops"
     "rounds"
     "batches"
     "overlap"
-    "decides"
-    "verified"
-    "from-tokenizers"
+    "explain"
     "from-mutex"
     "from-tiles"
-    "beside"
-    "beside-rayon"
-    "beside-openmp"
-    "beside-gigatoken"
-    "beside-actors"
-    "beside-mpi4py"
 }

@@ -54,6 +54,8 @@ impl Results {
         let files = vec![
             ("bench/harm-cells.txt", cells),
             ("bench/verdicts.txt", verdict_file(&records, &verdicts)),
+            // The book can show files of its folder only.
+            ("book/src/img/harm.svg", picture.clone()),
             ("bench/harm.svg", picture),
         ];
         Ok(Results { files, problems, blocks, harm })
@@ -81,15 +83,11 @@ impl Results {
     }
 }
 
-/// Pages with tables of simulations and predictions, which tests hold to the programs that compute them.
-const COMPUTED: [&str; 2] = ["docs/claim-words.md", "docs/tiling.md"];
-
-/// True if tables of this document must quote records: front pages, guides and the book.
+/// True if tables of this document must quote records: front pages and the book.
 fn is_checked(path: &str) -> bool {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let is_readme = path.ends_with("/README.md") && folder.starts_with("crates/") && folder.matches('/').count() == 1;
-    let is_guide = folder == "docs" && !COMPUTED.contains(&path);
-    path == "README.md" || path == "bench/RESULTS.md" || is_guide || folder.starts_with("book/src") || is_readme
+    path == "README.md" || path == "bench/RESULTS.md" || folder.starts_with("book/src") || is_readme
 }
 
 fn verdict_file(records: &[Record], verdicts: &[Vec<Verdict>]) -> String {

@@ -1,4 +1,4 @@
-//! The contract: quantiles of windrow's time and of the serial loop's, interleaved call by call. `docs/contract.md` states it.
+//! The contract: quantiles of windrow's time and of the serial loop's, interleaved call by call. `book/src/verified.md` states it.
 //!
 //! A cell is a sequence of calls at one call site, or at several alternately. Its calls may be of two kinds, short and long ones. Each kind has a
 //! verdict, because the median of both together is that of neither.

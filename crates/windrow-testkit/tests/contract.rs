@@ -1,4 +1,4 @@
-//! The short form of the contract (`docs/contract.md`), in builds with optimization: `cargo xtask test` makes one.
+//! The short form of the contract (`book/src/verified.md`), in builds with optimization: `cargo xtask test` makes one.
 
 use std::time::{Duration, Instant};
 

@@ -1,13 +1,23 @@
-//! Where tiling stops paying as ranks are added, by the planner and a model of the links: the tables of `docs/tiling.md`.
+//! Where tiling stops paying as ranks are added, by the planner and a model of the links, for a table of `book/src/plan.md`.
 //!
 //! `cargo run --release -p windrow-tiling --example tile_ranks` prints them; with `-- all`, it prints every plan as a line of CSV.
 
 use windrow_tiling::Nanos;
+use windrow_tiling::tile::Plan;
 
 #[path = "../tests/it/ranks.rs"]
 mod ranks;
 
-use ranks::{ALL_REDUCES, MACHINES, RANKS, SCALINGS, cell, plan};
+use ranks::{ALL_REDUCES, MACHINES, RANKS, SCALINGS, plan};
+
+/// A plan as a cell of the tables: communication relative to computation, the gain, and the number of tiles.
+fn cell(plan: &Plan) -> String {
+    let ratio = plan.inputs.communicate.0 / plan.inputs.compute.0;
+    match plan.tiles.len() {
+        1 => format!("{ratio:.2}: none"),
+        tiles => format!("{ratio:.2}: {:.1} % ({tiles})", 100.0 * plan.benefit()),
+    }
+}
 
 fn main() {
     let all = std::env::args().any(|argument| argument == "all");

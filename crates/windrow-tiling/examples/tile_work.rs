@@ -1,4 +1,4 @@
-//! The time that planning takes and the time that plans save, for random cost models: two tables of `docs/tiling.md`.
+//! The time that planning takes and the time that plans save, for random cost models, as two tables.
 //!
 //! `cargo run --release -p windrow-tiling --example tile_work` prints them. It fails if a plan of 32 units takes 10 ms or one of 128
 //! units 100 ms.

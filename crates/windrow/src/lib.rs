@@ -69,13 +69,3 @@ pub mod prelude {
 #[doc = include_str!("../../../README.md")]
 #[cfg(doctest)]
 struct Readme;
-
-/// The migration page's example, compiled.
-#[doc = include_str!("../../../docs/from-rayon.md")]
-#[cfg(doctest)]
-struct FromRayon;
-
-/// The guide to batching, compiled.
-#[doc = include_str!("../../../docs/batching.md")]
-#[cfg(doctest)]
-struct Batching;

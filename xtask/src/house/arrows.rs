@@ -29,7 +29,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-scenarios", "windrow windrow-collective windrow-sync windrow-tiling windrow-tokenizers"),
     ("windrow-tower", "windrow windrow-sync windrow-testkit"),
     ("windrow-fuzz", "windrow windrow-bpe windrow-testkit windrow-tokenizers"),
-    ("windrow-book", "windrow windrow-collections windrow-collective windrow-sqlite windrow-tiling"),
+    ("windrow-book", "windrow windrow-collective"),
     (
         "windrow-cli",
         "windrow windrow-allocator windrow-collective windrow-scenarios windrow-sync windrow-testkit windrow-tiling windrow-tokenizers",

@@ -8,7 +8,7 @@ use windrow_sources::{Constant, constants};
 
 use super::RustFile;
 
-pub(super) const FILE: &str = "docs/constants.md";
+pub(super) const FILE: &str = "crates/windrow-plan/CONSTANTS.md";
 
 const CRATES: [&str; 4] =
     ["crates/windrow-observe/src/", "crates/windrow-plan/src/", "crates/windrow-sync/src/", "crates/windrow/src/"];

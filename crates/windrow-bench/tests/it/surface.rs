@@ -1,6 +1,6 @@
 //! Ordinary parallel calls, written once, under rayon's prelude and under windrow's: the results are the same, on every pool.
 //!
-//! `docs/from-rayon.md` lists what does not compile under both, or differs.
+//! `book/src/from-rayon.md` lists what does not compile under both, or differs.
 
 mod on_rayon {
     use rayon::iter::{self, Either};

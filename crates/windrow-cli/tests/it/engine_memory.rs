@@ -71,7 +71,7 @@ fn text(bytes: usize) -> String {
 /// A document takes what the page says, and a tenth or two.
 #[test]
 fn a_document_on_another_engine_takes_what_the_page_says() {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/encode.md")).unwrap();
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../book/src/encode.md")).unwrap();
     let place = Place::new();
     place.file("empty.jsonl", "{\"text\": \"\"}\n");
     {
@@ -79,7 +79,7 @@ fn a_document_on_another_engine_takes_what_the_page_says() {
         let json = json.to_string();
         let tokenizer = Tokenizer::from_json(json.as_bytes(), name, &LoadOptions::default()).unwrap();
         let bytes = tokenizer.engine().working_bytes();
-        assert!(page.contains(&format!("| {bytes} bytes")), "docs/encode.md does not state {bytes} bytes");
+        assert!(page.contains(&format!("| {bytes} bytes")), "book/src/encode.md does not state {bytes} bytes");
         place.file(&format!("{name}.json"), &json);
         let text = text(size);
         place.file("in.jsonl", format!("{{\"text\": \"small\"}}\n{{\"text\": \"{text}\"}}\n"));

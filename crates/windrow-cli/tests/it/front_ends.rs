@@ -226,11 +226,11 @@ fn the_reference_has_every_option() {
     table("`encode`: what decides the output", &all_properties::<EncodeJob>());
     table("`encode`: what does not change it", &all_properties::<EncodeRun>());
     table("`count`", &all_properties::<CountSpec>());
-    agrees("docs/options.md", &file);
-    let reference = read("docs/encode.md");
+    agrees("book/src/options.md", &file);
+    let reference = read("book/src/encode.md");
     for name in properties::<EncodeJob>().into_iter().chain(properties::<EncodeRun>()).map(|(name, _)| name) {
         let option = format!("--{}", name.replace('_', "-"));
-        assert!(reference.contains(&option), "docs/encode.md has no {option}");
+        assert!(reference.contains(&option), "book/src/encode.md has no {option}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! An operation on many ranks, by a model of their links: the assumptions of the last tables of `docs/tiling.md`.
+//! An operation on many ranks, by a model of their links: the assumptions of a table of `book/src/plan.md`.
 
 use windrow_tiling::tile::{Contention, Plan, Problem};
 use windrow_tiling::{Nanos, Rows};
@@ -76,12 +76,3 @@ pub(crate) fn plan(machine: &Machine, all_reduce: AllReduce, k: f64, ranks: u32)
 
 /// The algorithms of an all-reduce, by name.
 pub(crate) const ALL_REDUCES: [(&str, AllReduce); 2] = [("ring", ring), ("tree", tree)];
-
-/// A plan as a cell of the tables.
-pub(crate) fn cell(plan: &Plan) -> String {
-    let ratio = plan.inputs.communicate.0 / plan.inputs.compute.0;
-    match plan.tiles.len() {
-        1 => format!("{ratio:.2}: none"),
-        tiles => format!("{ratio:.2}: {:.1} % ({tiles})", 100.0 * plan.benefit()),
-    }
-}

@@ -20,10 +20,10 @@ thread_local! {
 ///
 /// Without this function, the environment variable `WINDROW_EXPLAIN` has a program print a table of its calls by place when it ends
 /// normally: `1` on stderr, another value at the end of the file of that name. The table also has spawned closures:
-/// `docs/explain.md`. The variable is read at the first call of each process. A forked child has its own table. Calls are sampled in
+/// `book/src/explain.md`. The variable is read at the first call of each process. A forked child has its own table. Calls are sampled in
 /// proportion to their time, so that reports cost a fixed part of it; numbers with `~` are extrapolated.
 ///
-/// `WINDROW_TRACE=FILE` has the program write when each call ran, and what each thread did in it, for trace viewers: `docs/trace.md`.
+/// `WINDROW_TRACE=FILE` has the program write when each call ran, and what each thread did in it, for trace viewers: the same page.
 ///
 /// ```
 /// use windrow::prelude::*;

@@ -1,4 +1,4 @@
-//! The contract in full (`docs/contract.md`): `cargo run --release -p windrow-bench --bin contract -- --record`
+//! The contract in full (`book/src/verified.md`): `cargo run --release -p windrow-bench --bin contract -- --record`
 //!
 //! The second part measures five complaints about learning by call site.
 #![forbid(unsafe_code)]
