@@ -278,7 +278,12 @@ impl Steps {
                 let prefixed = if text.starts_with(' ') { Cow::Borrowed(text) } else { Cow::Owned(format!(" {text}")) };
                 return self.split(rest, &prefixed, begins, ids);
             }
-            Split::Bytes => return self.split(rest, &spelled(text.as_bytes()), begins, ids),
+            Split::Bytes => {
+                return match &self.model {
+                    WordModel::Bytes(model) if rest.is_empty() => model.encode(text.as_bytes(), ids),
+                    _ => self.split(rest, &spelled(text.as_bytes()), begins, ids),
+                };
+            }
             Split::Metaspace { marks, splits } => {
                 let mut marked = text.replace(' ', WORD);
                 let is_marked = *marks == Marks::All || (*marks == Marks::First && begins);
@@ -397,6 +402,7 @@ impl Normalizer {
                 }
                 text
             }
+            Self::Precompiled(charsmap) if charsmap.keeps(text) => Cow::Borrowed(text),
             Self::Precompiled(charsmap) => {
                 let mut normal = String::with_capacity(text.len());
                 for grapheme in text.graphemes(true) {

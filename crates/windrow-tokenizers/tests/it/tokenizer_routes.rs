@@ -181,6 +181,10 @@ fn metaspace() {
     file["normalizer"] = Value::Null;
     file["pre_tokenizer"] = sequence(&[metaspace("always"), isolate("▁"), metaspace("first")]);
     engine_of(&file, &["ab", " a", "a b"]);
+    // As before, of the first character of a part.
+    file["normalizer"] = json!({"type": "Replace", "pattern": {"String": "i"}, "content": "ab"});
+    file["pre_tokenizer"] = sequence(&[json!({"type": "CharDelimiterSplit", "delimiter": "a"}), metaspace("first")]);
+    engine_of(&file, &["ic", "c ai", "cic a", "a\u{307}ic"]);
 }
 
 #[test]
