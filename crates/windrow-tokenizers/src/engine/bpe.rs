@@ -47,11 +47,11 @@ impl Bpe {
         &self.engine
     }
 
-    /// True if a text has named an added token that counts as text. Not known where the library encodes parts.
-    pub(crate) fn has_named_text(&self) -> bool {
+    /// True if a text has named an added token that counts as text since the last call. Not known where the library encodes parts.
+    pub(crate) fn take_named_text(&self) -> bool {
         match &self.tokens {
-            Some(Tokens { steps, .. }) => steps.as_ref().is_some_and(|steps| steps.front.has_named_text()),
-            None => self.engine.has_named_text(),
+            Some(Tokens { steps, .. }) => steps.as_ref().is_some_and(|steps| steps.front.take_named_text()),
+            None => self.engine.take_named_text(),
         }
     }
 

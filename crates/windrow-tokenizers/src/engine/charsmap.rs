@@ -10,6 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 pub(crate) struct Charsmap {
     units: Vec<u32>,
     texts: Vec<u8>,
+    /// True if no printable character of ASCII is a key.
+    keeps_ascii: bool,
 }
 
 impl Charsmap {
@@ -20,7 +22,9 @@ impl Charsmap {
         let (units, texts) = rest.split_at_checked(u32::from_le_bytes(*size) as usize / 4 * 4)?;
         let units = units.as_chunks::<4>().0.iter().map(|unit| u32::from_le_bytes(*unit)).collect();
         std::str::from_utf8(texts).ok()?;
-        Some(Self { units, texts: texts.to_vec() })
+        let mut map = Self { units, texts: texts.to_vec(), keeps_ascii: false };
+        map.keeps_ascii = (' '..='~').all(|character| map.text(character.encode_utf8(&mut [0; 4])).is_none());
+        Some(map)
     }
 
     fn unit(&self, at: usize) -> u32 {
@@ -52,6 +56,11 @@ impl Charsmap {
     /// True if a key begins with the character.
     pub(crate) fn begins(&self, character: char) -> bool {
         self.key(character.encode_utf8(&mut [0; 4])).is_some()
+    }
+
+    /// True if the text is known to stay as it is, grapheme by grapheme.
+    pub(crate) fn keeps(&self, text: &str) -> bool {
+        self.keeps_ascii && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
     }
 
     /// The text that replaces a grapheme, however much of it the key with which it begins has; `None` if it begins with no key.

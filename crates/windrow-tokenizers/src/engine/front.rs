@@ -204,16 +204,19 @@ impl Front {
         if last_bytes.is_some_and(|at| splits[at..].iter().any(puts)) {
             return None;
         }
-        // The first word is known by its place in the text, which normalizers may move.
-        if splits.iter().any(marks_first) && !normalizers.iter().all(Normalizer::keeps_places) {
+        // The library marks the words that come from the first character of the text. Here that is the first word, so no step before the mark may
+        // remove that character, make two of it, or put another one before it.
+        if let Some(mark) = splits.iter().rposition(marks_first)
+            && !(normalizers.iter().all(Normalizer::keeps_first) && !splits[..mark].iter().any(puts))
+        {
             return None;
         }
         Some(Self { added, normalizers, splits })
     }
 
-    /// True if a text has named an added token that counts as text.
-    pub(crate) fn has_named_text(&self) -> bool {
-        self.added.iter().any(AddedTokens::has_named)
+    /// True if a text has named an added token that counts as text since the last call.
+    pub(crate) fn take_named_text(&self) -> bool {
+        self.added.each_ref().map(AddedTokens::take_named).contains(&true)
     }
 
     /// True if the model gets the characters of the byte-level alphabet.
@@ -275,7 +278,12 @@ impl Steps {
                 let prefixed = if text.starts_with(' ') { Cow::Borrowed(text) } else { Cow::Owned(format!(" {text}")) };
                 return self.split(rest, &prefixed, begins, ids);
             }
-            Split::Bytes => return self.split(rest, &spelled(text.as_bytes()), begins, ids),
+            Split::Bytes => {
+                return match &self.model {
+                    WordModel::Bytes(model) if rest.is_empty() => model.encode(text.as_bytes(), ids),
+                    _ => self.split(rest, &spelled(text.as_bytes()), begins, ids),
+                };
+            }
             Split::Metaspace { marks, splits } => {
                 let mut marked = text.replace(' ', WORD);
                 let is_marked = *marks == Marks::All || (*marks == Marks::First && begins);
@@ -348,11 +356,11 @@ impl Normalizer {
         })
     }
 
-    /// True if the first character of a text stays the first.
-    fn keeps_places(&self) -> bool {
+    /// True if the first character of a text becomes one character, and stays the first.
+    fn keeps_first(&self) -> bool {
         match self {
             Self::Replace { pattern, content } => [pattern, content].iter().all(|text| text.chars().count() == 1),
-            Self::Lowercase => true,
+            // `Lowercase` makes two characters of one: of U+0130.
             _ => false,
         }
     }
@@ -394,6 +402,7 @@ impl Normalizer {
                 }
                 text
             }
+            Self::Precompiled(charsmap) if charsmap.keeps(text) => Cow::Borrowed(text),
             Self::Precompiled(charsmap) => {
                 let mut normal = String::with_capacity(text.len());
                 for grapheme in text.graphemes(true) {

@@ -56,14 +56,14 @@ impl LoadOptions {
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum EngineChoice {
-    /// windrow's own engine, or else one of the `tokenizers` libraries.
+    /// windrow's own engine, or else `tokenizers` 0.23.
     #[default]
     #[serde(rename = "auto")]
     #[cfg_attr(feature = "command", value(name = "auto"))]
     Automatic,
     /// windrow's own engine. A tokenizer that it does not support is refused.
     Windrow,
-    /// One of the `tokenizers` libraries, even if windrow's own engine supports the tokenizer.
+    /// `tokenizers` 0.23, even if windrow's own engine supports the tokenizer.
     Tokenizers,
 }
 

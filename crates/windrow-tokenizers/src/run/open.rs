@@ -171,8 +171,8 @@ impl OpenRun<'_> {
     /// Encodes everything.
     pub fn encode(self, observer: &dyn Observer) -> Ended {
         let Self { spec, tokenizer, job, output, timeline } = self;
-        // An engine reports once that texts name special tokens; those of an earlier run must not count as those of this one.
-        let had_named_text = tokenizer.has_named_text();
+        // Special tokens that the texts of an earlier run have named do not count.
+        tokenizer.take_named_text();
         let (summary, error) = match encode(job, tokenizer, output, observer) {
             Ok(summary) => (summary, None),
             Err(failed) => (failed.summary, Some(failed.error)),
@@ -183,7 +183,7 @@ impl OpenRun<'_> {
         if let Some(Err(unwritten)) = timeline.map(|timeline| timeline.write(summary.trace.as_ref())) {
             failed.get_or_insert(unwritten);
         }
-        let has_named_text = tokenizer.has_named_text() && !had_named_text;
+        let has_named_text = tokenizer.take_named_text();
         let notes = summary::notes(&summary, spec, has_named_text);
         let error = failed.as_ref().map(|failed| failed.message.as_str());
         let json = summary::json(&summary, spec, tokenizer.name(), error);

@@ -194,8 +194,16 @@ pub(super) fn of(file: &File<'_>, forms: &Forms) -> Result<Cuttable, String> {
     let marks_beginning = normalizers
         .iter()
         .any(|normalizer| matches!(normalizer, Normalizer::Prepend | Normalizer::Strip { left: true }));
-    let path =
-        Path { added: Added::new(file, forms, marks_beginning), seams: Seams::of(file), normalizers, pre_tokenizers };
+    let added = Added::new(file, forms, marks_beginning);
+    // The library marks all words that come from the first character of a text, so that character must not become several words.
+    let marks_first = |step: &PreTokenizer| matches!(step, PreTokenizer::Metaspace { marks_first: true, .. });
+    if let Some(mark) = pre_tokenizers.iter().rposition(marks_first)
+        && (mark > 0 || file.added.iter().any(|token| token.normalized))
+        && normalizers.iter().any(Normalizer::expands)
+    {
+        return Err("it is not known which words the pre-tokenizer Metaspace marks after these normalizers".to_owned());
+    }
+    let path = Path { added, seams: Seams::of(file), normalizers, pre_tokenizers };
     let cuts = TextCuts::new(|before, after| path.is_cut(before, after), path.barred());
     if cuts.is_empty() {
         return Err("no place is known where its texts could be cut".to_owned());
@@ -279,6 +287,15 @@ const WHITE: [RangeInclusive<char>; 8] = [
 ];
 
 impl Normalizer {
+    /// True if it may make several characters of one.
+    fn expands(&self) -> bool {
+        match self {
+            Self::Composes | Self::Decomposes | Self::Lowercase | Self::Bert { .. } | Self::Precompiled(_) => true,
+            Self::Replace { content, .. } | Self::ReplaceSpaces { content } => content.len() > 1,
+            Self::StripAccents | Self::Nmt | Self::Prepend | Self::Strip { .. } => false,
+        }
+    }
+
     /// The characters next to the place afterwards; `None` if the parts may have another normal form than the whole.
     fn normalize(&self, place: Place) -> Option<Place> {
         let Place { before, after, .. } = place;

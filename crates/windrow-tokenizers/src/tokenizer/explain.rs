@@ -97,18 +97,18 @@ impl Tokenizer {
         Explanation { engine: self.engine().name().to_owned(), delegated: self.delegated.clone(), cache }
     }
 
-    /// True if a text has named a special token that counts as text. Only windrow's own engine notices it.
+    /// True if a text has named a special token that counts as text since the last call. Only windrow's own engine notices it.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
     /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions { special_in_text: false, ..LoadOptions::default() })?;
     /// assert_eq!(tokenizer.encode_batch_ids(&["<|endoftext|>"])?.values.len(), 7);
-    /// assert!(tokenizer.has_named_text());
+    /// assert!(tokenizer.take_named_text());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn has_named_text(&self) -> bool {
-        self.engine.own().is_some_and(|bpe| bpe.has_named_text())
+    pub fn take_named_text(&self) -> bool {
+        self.engine.own().is_some_and(|bpe| bpe.take_named_text())
     }
 }
 

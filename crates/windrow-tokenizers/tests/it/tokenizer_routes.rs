@@ -168,6 +168,23 @@ fn metaspace() {
     file["added_tokens"][0]["normalized"] = json!(false);
     file["normalizer"] = json!({"type": "Strip", "strip_left": true, "strip_right": true});
     engine_of(&file, &[" b", "\n a", "ab b"]);
+    // Two words come from the first character of the text, by the normalizer or by a mark before it.
+    let metaspace =
+        |scheme: &str| json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": false});
+    let isolate =
+        |text: &str| json!({"type": "Split", "pattern": {"String": text}, "behavior": "Isolated", "invert": false});
+    let sequence = |steps: &[Value]| json!({"type": "Sequence", "pretokenizers": steps});
+    let mut file = characters("abci\u{307}▁");
+    file["normalizer"] = json!({"type": "Lowercase"});
+    file["pre_tokenizer"] = sequence(&[isolate("i"), metaspace("first")]);
+    engine_of(&file, &["İb", "İ", "Ib İ", "aİ"]);
+    file["normalizer"] = Value::Null;
+    file["pre_tokenizer"] = sequence(&[metaspace("always"), isolate("▁"), metaspace("first")]);
+    engine_of(&file, &["ab", " a", "a b"]);
+    // As before, of the first character of a part.
+    file["normalizer"] = json!({"type": "Replace", "pattern": {"String": "i"}, "content": "ab"});
+    file["pre_tokenizer"] = sequence(&[json!({"type": "CharDelimiterSplit", "delimiter": "a"}), metaspace("first")]);
+    engine_of(&file, &["ic", "c ai", "cic a", "a\u{307}ic"]);
 }
 
 #[test]

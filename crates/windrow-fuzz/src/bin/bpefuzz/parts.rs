@@ -126,7 +126,7 @@ fn file(rng: &mut Rng, kind: Kind) -> Value {
     let is_bytes = kind == Kind::Bytes;
     let model = model(rng, kind);
     let normalizers: Vec<Value> = (0..one_of(rng, &[0, 1, 1, 2, 3])).map(|_| normalizer(rng)).collect();
-    let mut splits: Vec<Value> = (0..one_of(rng, &[0, 1, 1, 2])).map(|_| pre_tokenizer(rng)).collect();
+    let mut splits: Vec<Value> = (0..one_of(rng, &[0, 1, 1, 2, 3])).map(|_| pre_tokenizer(rng)).collect();
     if is_bytes {
         let flags = [(); 2].map(|()| one_in(rng, 2));
         splits.push(
