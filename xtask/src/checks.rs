@@ -15,19 +15,21 @@ use crate::workspace::Workspace;
 #[cfg(feature = "checks")]
 #[derive(Subcommand)]
 pub(crate) enum Check {
-    /// Which crate depends on which, orderings without a partner, constants without a measure, `Debug` of memory that may hold nothing.
+    /// Check the dependencies between crates, and find orderings without a partner, constants without a measure, and
+    /// `Debug` for memory that may hold nothing.
     House {
-        /// Make crates/windrow-plan/CONSTANTS.md again.
+        /// Regenerate crates/windrow-plan/CONSTANTS.md.
         #[arg(long)]
         write: bool,
     },
-    /// Blocks of figures, verdicts, the picture and the cells of harm are what bench/record says; comments break no paragraph.
+    /// Check that blocks of figures, verdicts, the picture and the harm cells agree with bench/record, and that no
+    /// comment breaks a paragraph.
     Results {
-        /// Make them again.
+        /// Regenerate them.
         #[arg(long)]
         write: bool,
     },
-    /// Write a version into all files that repeat it, with the heading of the changelog; or compare them.
+    /// Write a version into all files that repeat it, with its heading in the changelog; or compare them.
     Release(release::Options),
     /// Weaken every memory ordering; a loom model must fail each time.
     Mutants(mutants::Options),

@@ -18,15 +18,15 @@ use crate::{Task, book, checks, loom, node, python};
 pub(crate) enum Step {
     /// the code is formatted
     Fmt,
-    /// the rules of the house, and crates depend on each other in one direction
+    /// the house rules hold, and crates depend on each other in one direction only
     House,
     /// the documents quote what the records say
     Results,
     /// clippy finds nothing
     Clippy,
-    /// all tests of Rust, Python and Node: `cargo xtask test`
+    /// all Rust, Python and Node tests: `cargo xtask test`
     Test,
-    /// the types of the Python package hold
+    /// the Python package's types hold
     Types,
     /// the models of the protocols that changed in the last 20 commits
     LoomChanged,
@@ -36,7 +36,7 @@ pub(crate) enum Step {
     Doc,
     /// the book builds without a warning
     Book,
-    /// the tests of Rust on the portable fallback
+    /// the Rust tests on the portable fallback
     TestPortable,
     /// all models of the synchronization
     Loom,
@@ -80,7 +80,7 @@ pub(crate) fn run(workspace: &Workspace, names: &[Step]) -> Result<()> {
         let (name, what) = (value.get_name(), value.get_help().map_or(String::new(), ToString::to_string));
         println!("ci: {name} ({what})");
         let start = Instant::now();
-        let hint = format!("ci: step `{name}` failed\n  hint: repeat it alone with cargo xtask ci {name}");
+        let hint = format!("ci: step `{name}` failed\n  hint: rerun only this step with cargo xtask ci {name}");
         one(workspace, step, names.contains(&Step::Full)).map_err(|error| anyhow!("{error:#}\n{hint}"))?;
         let line = format!("{name:16} {:7.1} s", start.elapsed().as_secs_f64());
         println!("ci: {line}  ok");

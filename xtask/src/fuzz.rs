@@ -17,7 +17,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The targets; all of them if there are none.
+    /// The targets; all of them if none is given.
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
     /// How long each target runs.
@@ -34,7 +34,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     known.sort();
     let targets = if options.targets.is_empty() { &known } else { &options.targets };
     for target in targets {
-        ensure!(known.contains(target), "{target} is no target\n  hint: the targets are {}", known.join(", "));
+        ensure!(known.contains(target), "{target} is not a target\n  hint: the targets are {}", known.join(", "));
     }
     let place = workspace.target.join("fuzz");
     let host = host()?;
@@ -57,7 +57,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         let more = ["-rss_limit_mb=4096", "-timeout=20", "-max_len=16384", "-print_final_stats=1", "-verbosity=1"];
         succeed(fuzzer.args(more).current_dir(&place)).with_context(|| {
             format!(
-                "a finding of {target}: see {}\n  hint: copy it to {}",
+                "{target} has found something: see {}\n  hint: copy it to {}",
                 findings.display(),
                 corpus.join(target).display()
             )

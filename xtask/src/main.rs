@@ -33,7 +33,7 @@ use workspace::Workspace;
     after_help = "Checks that read sources and records: house, results, mutants, release"
 )]
 enum Task {
-    /// Run all tests of Rust, Python and Node.
+    /// Run all Rust, Python and Node tests.
     Test,
     /// Run what a change must pass, or the named steps (`full`: all), and stop at the first failure.
     Ci {

@@ -29,10 +29,11 @@ pub(crate) struct Options {
     /// Only orderings whose place contains this, such as `gate.rs` or `gate.rs:120`.
     #[arg(long, value_name = "PATTERN", default_value = "")]
     only: String,
-    /// Copies at a time, each with its own build: by default one for each processor, because a model has one thread.
+    /// Number of copies at a time, each with its own build: by default one per processor, because a model has one
+    /// thread.
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Show the mutants, and run none.
+    /// List the mutants without running any.
     #[arg(long)]
     list: bool,
 }
@@ -173,7 +174,10 @@ impl Scratch {
 fn manifest(whole: &str) -> Result<String> {
     let is_kept = |line: &&str| !line.starts_with("default-members") && !line.starts_with("members");
     let kept: Vec<&str> = whole.lines().filter(is_kept).collect();
-    ensure!(kept.len() + 2 == whole.lines().count(), "Cargo.toml has no line of members and one of default-members");
+    ensure!(
+        kept.len() + 2 == whole.lines().count(),
+        "Cargo.toml does not have one `members` line and one `default-members` line"
+    );
     let members = PROTOCOLS.map(|folder| folder.trim_end_matches('/'));
     Ok(kept.join("\n").replacen("[workspace]", &format!("[workspace]\nmembers = {members:?}"), 1))
 }

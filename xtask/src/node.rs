@@ -19,14 +19,14 @@ const NPM: &str = if cfg!(windows) { "npm.cmd" } else { "npm" };
 pub(crate) fn packages(workspace: &Workspace) -> Result<bool> {
     let status = Command::new("node").args(["-e", OLDEST]).stderr(Stdio::null()).status();
     if !status.is_ok_and(|status| status.success()) {
-        println!("node: no node of version 20 or newer, so the tests of {FOLDER} are skipped");
+        println!("node: no Node 20 or newer was found, so the tests in {FOLDER} are skipped");
         return Ok(false);
     }
     let mut install = Command::new(NPM);
     install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]);
     let installed = succeed(install.current_dir(workspace.root.join(FOLDER)));
     if let Err(error) = &installed {
-        println!("node: {error:#}, so the tests of {FOLDER} are skipped");
+        println!("node: {error:#}, so the tests in {FOLDER} are skipped");
     }
     Ok(installed.is_ok())
 }

@@ -36,7 +36,7 @@ pub(crate) fn types(workspace: &Workspace) -> Result<()> {
 /// An environment with what the tests need. Without a Python or a package index it says what it skips.
 pub(crate) fn packages(workspace: &Workspace) -> Result<Option<PathBuf>> {
     let requirements = workspace.root.join(FOLDER).join("requirements.txt");
-    environment(&workspace.target.join("python"), &requirements, &format!("the tests of {FOLDER}"))
+    environment(&workspace.target.join("python"), &requirements, &format!("the tests in {FOLDER}"))
 }
 
 /// Makes the environment import the package from its folder, as an editable installation does, and have its command.
@@ -62,7 +62,7 @@ fn install(folder: &Path, library: &Path, bin: &Path) -> Result<()> {
 /// The programs of a virtual environment with these requirements. Without a Python or a package index it says that `what` is skipped.
 pub(crate) fn environment(place: &Path, requirements: &Path, what: &str) -> Result<Option<PathBuf>> {
     let Some(python) = interpreter() else {
-        println!("python: no python3 of version 3.10 or newer, so {what} are skipped");
+        println!("python: no Python 3.10 or newer was found, so {what} are skipped");
         return Ok(None);
     };
     let bin = place.join(if cfg!(windows) { "Scripts" } else { "bin" });

@@ -45,10 +45,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut problems = disagreements(workspace)?;
     if let Some(tag) = &options.tag {
         let version = version(workspace)?;
-        problems.extend((*tag != format!("v{version}")).then(|| format!("the tag is {tag}, the version {version}")));
+        problems
+            .extend((*tag != format!("v{version}")).then(|| format!("the tag is {tag}, but the version is {version}")));
         let heading = format!("\n## [{version}] - ");
         let is_listed = workspace.read(CHANGELOG)?.contains(&heading);
-        problems.extend((!is_listed).then(|| format!("{CHANGELOG} has no heading of {version}")));
+        problems.extend((!is_listed).then(|| format!("{CHANGELOG} has no heading for {version}")));
     }
     workspace::unless_empty("release", &problems)
 }
@@ -79,7 +80,10 @@ fn disagreements(workspace: &Workspace) -> Result<Vec<String>> {
 }
 
 fn write(workspace: &Workspace, version: &str, today: &str) -> Result<()> {
-    ensure!(Regex::new(r"^\d+\.\d+\.\d+(-[0-9a-z.]+)?$")?.is_match(version), "{version} is no version like 0.2.0");
+    ensure!(
+        Regex::new(r"^\d+\.\d+\.\d+(-[0-9a-z.]+)?$")?.is_match(version),
+        "{version} is not a version such as 0.2.0"
+    );
     for (file, pattern) in PLACES {
         workspace::write(&workspace.root.join(file), &replaced(&workspace.read(file)?, pattern, version)?)?;
     }

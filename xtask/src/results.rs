@@ -44,7 +44,7 @@ fn broken_paragraphs(path: &str, text: &str) -> Vec<String> {
         {
             let hint = "hint: put an empty line between them, or begin the line with a word";
             let place = format!("{path}:{}", at + 1);
-            problems.push(format!("{place}: a comment breaks the paragraph beside it\n    {hint}"));
+            problems.push(format!("{place}: a comment breaks the paragraph next to it\n    {hint}"));
         }
     }
     problems

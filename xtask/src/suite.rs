@@ -132,7 +132,7 @@ pub(crate) fn run(workspace: &Workspace, all: Vec<Tests>, cases: Option<&str>) -
     let ran = ran.into_iter().collect::<Result<Vec<Ran>>>()?;
     let failed: Vec<String> = ran.iter().filter_map(show).collect();
     let sum = |what| ran.iter().map(|ran| count(&ran.output, what)).sum::<usize>();
-    println!("test: {} tests of Rust passed, {} failed", sum(" passed"), sum(" failed"));
+    println!("test: {} Rust tests passed, {} failed", sum(" passed"), sum(" failed"));
     workspace::unless_empty("tests failed", &failed)
 }
 
@@ -204,7 +204,7 @@ impl Slow {
             let since = *self.0.entry(name.to_owned()).or_insert_with(Instant::now);
             let has_ended = || output.lines().any(|line| line.starts_with(&format!("test {name} ... ")));
             if since.elapsed() + Duration::from_secs(60) > DEADLINE && !has_ended() {
-                println!("test: {name} hangs: it has run for {} s", DEADLINE.as_secs());
+                println!("test: {name} hangs: it has been running for {} s", DEADLINE.as_secs());
                 return true;
             }
         }
@@ -238,7 +238,7 @@ fn ended(child: &mut Child, limit: Instant, mut is_enough: impl FnMut() -> bool)
     }
 }
 
-pub(crate) const TIMED_OUT: &str = "still running at its limit of time";
+pub(crate) const TIMED_OUT: &str = "still running at its time limit";
 
 #[cfg(test)]
 mod tests {

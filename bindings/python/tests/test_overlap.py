@@ -202,7 +202,7 @@ def test_rank_0_decides_for_all() -> None:
         (lambda rank, a, b: windrow.matmul_all_reduce(rank, a[1:], b), "calls matmul-all-reduce of 8 rows"),
         (lambda rank, a, b: windrow.matmul_all_reduce(rank, a.astype("f8"), b), "float64|f8"),
         (lambda rank, a, b: windrow.matmul_reduce_scatter(rank, a, b), "calls matmul-reduce-scatter"),
-        (lambda rank, a, b: windrow.matmul_reduce_scatter(rank, a[1:], b), "cannot be dealt out"),
+        (lambda rank, a, b: windrow.matmul_reduce_scatter(rank, a[1:], b), "cannot be divided evenly"),
         (lambda rank, a, b: windrow.matmul_all_reduce(rank, a, b, np.empty((1, 1), "f4")), "out must be"),
     ],
 )

@@ -68,7 +68,7 @@ fn the_ranks_are_those_of_the_world() {
 fn what_one_rank_refuses_all_refuse() {
     // Refused before anything is measured: on all ranks, and on rank 0 only.
     let odd = SHAPE.replace("--m 64", "--m 63");
-    refused(2, &format!("{odd} --ranks 2"), 2, &["63 rows cannot be dealt out to 2 ranks"]);
+    refused(2, &format!("{odd} --ranks 2"), 2, &["63 rows cannot be divided evenly among 2 ranks"]);
     refused(2, &format!("{SHAPE} --ranks 2 --svg no/t.svg"), 73, &["no does not exist"]);
 }
 
@@ -80,13 +80,13 @@ fn ranks_with_other_arguments() {
         1,
         &with(&SHAPE.replace("--m 64", "--m 63")),
         2,
-        &["error: rank 1: 63 rows cannot be dealt out to 2 ranks"],
+        &["error: rank 1: 63 rows cannot be divided evenly among 2 ranks"],
     );
     refused(
         1,
         &with(&SHAPE.replace("--n 64", "--n 32")),
         1,
-        &["error: cannot calibrate: ", "64 on rank 0, 32 on rank 1"],
+        &["error: cannot calibrate: ", "64 on rank 0, but 32 on rank 1"],
     );
     refused(1, &with(&SHAPE.replace("--m 64", "--m 48")), 1, &["error: cannot calibrate: ", "m is "]);
 }

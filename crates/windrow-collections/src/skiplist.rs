@@ -182,7 +182,7 @@ impl<K: Key> SkipList<K> {
         if let (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) =
             (range.start_bound(), range.end_bound())
         {
-            assert!(low <= high, "the range begins behind its end");
+            assert!(low <= high, "the range begins after its end");
         }
         let first = |key: &Q, above: bool| {
             let word = key.prefix();

@@ -37,7 +37,7 @@ pub(crate) struct Header {
 
 const OPERATIONS: [Operation; 3] =
     [Operation::MatmulAllReduce, Operation::MatmulReduceScatter, Operation::AllGatherMatmul];
-const FIELDS: [&str; 7] = ["the operation", "the element", "m", "n", "k", "how to tile", "the plan"];
+const FIELDS: [&str; 7] = ["the operation", "the element", "m", "n", "k", "the tiling", "the plan"];
 
 impl Header {
     /// The words that must be equal on all ranks. A size that ranks may choose separately is 0.
@@ -68,7 +68,7 @@ fn shown(words: &[u64], field: usize) -> String {
     match (FIELDS[field], words[5]) {
         ("the operation", _) => OPERATIONS[word as usize % OPERATIONS.len()].to_string(),
         ("the element", _) => String::from_utf8_lossy(&word.to_le_bytes()).trim_end_matches('\0').to_owned(),
-        ("how to tile", _) => ["auto", "not at all", "uniform", "by a plan"][word as usize % 4].to_owned(),
+        ("the tiling", _) => ["auto", "none", "uniform", "by a plan"][word as usize % 4].to_owned(),
         ("the plan", 3) => format!("the one with checksum {word:016x}"),
         _ => word.to_string(),
     }
@@ -113,7 +113,8 @@ impl Setting {
 
     pub(crate) fn fitting(&Fitting { tolerance, limit, noise, joints }: &Fitting) -> [Self; 4] {
         let shown = |word| if word == 0 { "free" } else { "continuous" }.to_owned();
-        let joints = Self { name: "the joints of the fit", word: u64::from(joints == Joints::Continuous), shown };
+        let joints =
+            Self { name: "the kind of joints in the fit", word: u64::from(joints == Joints::Continuous), shown };
         let [tolerance, limit, noise] =
             [("the tolerance of the fit", tolerance), ("the limit of the fit", limit), ("the noise of the fit", noise)]
                 .map(|(name, share)| Self::share(name, share));

@@ -61,7 +61,7 @@ impl Calibration {
     /// The settings that ranks have to agree about, besides the sizes.
     pub(crate) fn settings(&self) -> [Setting; 7] {
         let [tolerance, limit, noise, joints] = Setting::fitting(&self.fitting);
-        let tiles = Setting::count("the number of tiles in a row", self.tiles as u64);
+        let tiles = Setting::count("the number of consecutive tiles", self.tiles as u64);
         let repeats = Setting::count("the number of repeats", self.repeats as u64);
         [tiles, repeats, tolerance, limit, noise, joints, Setting::count("the alignment", self.align)]
     }

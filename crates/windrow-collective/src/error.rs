@@ -26,13 +26,16 @@ use crate::{Call, Operation};
 #[non_exhaustive]
 pub enum Error {
     /// Two ranks called different collectives, or the same one with different lengths.
-    #[error("rank {} called {}, rank {} called {}", .calls[0].0, .calls[0].1, .calls[1].0, .calls[1].1)]
+    #[error("rank {} called {}, but rank {} called {}", .calls[0].0, .calls[0].1, .calls[1].0, .calls[1].1)]
     Mismatch {
         /// The first rank, and one that differs from it.
         calls: Box<[(usize, Call); 2]>,
     },
     /// Lengths that do not fit together, of a scatter or a gather.
-    #[error("rank {rank} called {call} in a group of {size}\nhint: one side has {size} times as many as the other")]
+    #[error(
+        "rank {rank} called {call} in a group of {size}\n\
+         hint: one side must have {size} times as many elements as the other"
+    )]
     Lengths {
         /// The rank.
         rank: usize,
@@ -42,7 +45,7 @@ pub enum Error {
         size: usize,
     },
     /// A broadcast from a rank that does not exist.
-    #[error("a broadcast from rank {root} in a group of {size}")]
+    #[error("cannot broadcast from rank {root} in a group of {size}")]
     Root {
         /// The rank named.
         root: usize,
@@ -74,7 +77,10 @@ pub enum Error {
         to: usize,
     },
     /// Ranks gave an operation different arguments.
-    #[error("{operation}: {what} is {} on rank {}, {} on rank {}", .values[0].1, .values[0].0, .values[1].1, .values[1].0)]
+    #[error(
+        "{operation}: {what} is {} on rank {}, but {} on rank {}",
+        .values[0].1, .values[0].0, .values[1].1, .values[1].0
+    )]
     Disagree {
         /// The operation, on the rank that reports this.
         operation: Operation,
@@ -117,7 +123,8 @@ pub enum Error {
     },
     /// [`Tiles::Auto`](crate::Tiles::Auto) was asked for, and there is no profile of this operation.
     #[error(
-        "no profile of {operation} for {element}, n = {n}, k = {k}\nhint: calibrate it, and give it to use_profile on rank 0"
+        "no profile of {operation} for {element}, n = {n}, k = {k}\n\
+         hint: calibrate one, and pass it to use_profile on rank 0"
     )]
     NoProfile {
         /// The operation.
@@ -147,7 +154,7 @@ pub enum Error {
         why: String,
     },
     /// The communication thread could not be started, or is gone.
-    #[error("the thread that communicates {why}")]
+    #[error("the communication thread {why}")]
     Thread {
         /// What happened.
         why: String,

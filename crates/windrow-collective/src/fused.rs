@@ -312,7 +312,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let unit = operation.unit(self.size);
         match self.rank {
             0 if !m.is_multiple_of(unit) => {
-                Err(Error::Tiles { why: format!("{m} rows cannot be dealt out to {unit} ranks") })
+                Err(Error::Tiles { why: format!("{m} rows cannot be divided evenly among {unit} ranks") })
             }
             0 => self.decide(&Header { operation, element: T::NAME, m, n, k }).map(|decided| Some(decided.plan)),
             _ => Ok(None),
@@ -566,6 +566,6 @@ mod tests {
         let gather = Operation::AllGatherMatmul;
         assert_eq!(fused[1].plan_ahead::<f32>(gather, [9, 3, 2]), Ok(None));
         let error = fused[0].plan_ahead::<f32>(gather, [9, 3, 2]).unwrap_err();
-        assert_eq!(error.to_string(), "9 rows cannot be dealt out to 2 ranks");
+        assert_eq!(error.to_string(), "9 rows cannot be divided evenly among 2 ranks");
     }
 }

@@ -70,7 +70,7 @@ impl Group {
     /// # Panics
     /// `size` is 0.
     pub fn new(size: usize) -> Self {
-        assert!(size > 0, "a group without ranks");
+        assert!(size > 0, "a group needs at least one rank");
         Self { size, link: None }
     }
 

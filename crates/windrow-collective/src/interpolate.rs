@@ -95,10 +95,8 @@ impl Profiles {
         if !beyond && !shapes.surround(at) {
             let measured: Vec<String> = shapes.0.iter().take(LISTED).map(Point::to_string).collect();
             let more = if shapes.0.len() > LISTED { ", ..." } else { "" };
-            let why = format!(
-                "n = {n}, k = {k} is outside of the range of the measured shapes: {}{more}",
-                measured.join(", ")
-            );
+            let why =
+                format!("n = {n}, k = {k} is outside the range of the measured shapes: {}{more}", measured.join(", "));
             return Err(ProfilesError::of(ProfilesErrorKind::Outside, why));
         }
         shapes.profile(shape)
@@ -242,7 +240,7 @@ impl Shapes<'_> {
         let at = self.nearest(place(n, k));
         let sizes = self.common_sizes();
         if sizes.len() < 3 {
-            let why = format!("the measured shapes have {} sizes in common\nhint: measure three at least", sizes.len());
+            let why = format!("the measured shapes have {} sizes in common\nhint: measure at least three", sizes.len());
             return Err(ProfilesError::of(ProfilesErrorKind::Missing, why));
         }
         let samples: Vec<_> = self.0.iter().flat_map(|point| sent(point.profile)).collect();
@@ -350,7 +348,7 @@ impl Shapes<'_> {
             interpolated,
             ..self.0[0].profile.stored.clone()
         };
-        let impossible = |error: Error| format!("the interpolated times give no profile: {error}");
+        let impossible = |error: Error| format!("the interpolated times do not give a profile: {error}");
         Profile::try_from(stored).map_err(|error| ProfilesError::of(ProfilesErrorKind::Missing, impossible(error)))
     }
 }

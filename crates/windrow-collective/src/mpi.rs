@@ -84,7 +84,7 @@ impl MpiRank {
     /// MPI was started before in this process, or does not let several threads call it one at a time.
     pub fn init() -> Result<Self, Error> {
         let Some((universe, threading)) = ::mpi::initialize_with_threading(Threading::Serialized) else {
-            let why = "was started before in this process\nhint: MpiRank::duplicate_of takes a communicator";
+            let why = "was already started in this process\nhint: pass a communicator to MpiRank::duplicate_of";
             return Err(Error::Mpi { why: why.to_owned() });
         };
         serves(threading)?;
@@ -114,7 +114,7 @@ impl MpiRank {
     pub fn duplicate_of(communicator: &(impl Topology + ?Sized)) -> Result<Self, Error> {
         if !is_initialized() || is_finalized() {
             let state = if is_finalized() { "has ended" } else { "has not been started" };
-            let hint = "hint: MpiRank::init starts it, as mpi::initialize_with_threading does";
+            let hint = "hint: start it with MpiRank::init or mpi::initialize_with_threading";
             return Err(Error::Mpi { why: format!("{state}\n{hint}") });
         }
         serves(threading_support())?;
@@ -377,7 +377,7 @@ fn serves(threading: Threading) -> Result<(), Error> {
         return Ok(());
     }
     let why = format!(
-        "provides {threading:?}, and two threads of a rank call it in turns\n\
+        "provides {threading:?}, but two threads of a rank call it alternately\n\
          hint: start it with mpi::initialize_with_threading(Threading::Serialized)"
     );
     Err(Error::Mpi { why })

@@ -99,7 +99,7 @@ impl<T: Float> Product<'_, T> {
         let (rows, of) = match operation {
             Operation::MatmulAllReduce => (Some(a.rows), a.rows),
             Operation::MatmulReduceScatter if !a.rows.is_multiple_of(*ranks) => {
-                let why = format!("{} rows cannot be dealt out to {ranks} ranks", a.rows);
+                let why = format!("{} rows cannot be divided evenly among {ranks} ranks", a.rows);
                 return Err(Error::Shape { operand: "a", why });
             }
             Operation::MatmulReduceScatter => (Some(a.rows / ranks), a.rows),

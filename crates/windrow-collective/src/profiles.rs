@@ -118,7 +118,7 @@ impl Profiles {
     pub fn from_json(text: &str) -> Result<Self, ProfilesError> {
         let Version { schema } = serde_json::from_str(text).map_err(ProfilesError::json)?;
         if schema != SCHEMA {
-            let why = format!("profiles of version {schema}, and this windrow reads version {SCHEMA}");
+            let why = format!("the profiles have version {schema}, but this windrow reads version {SCHEMA}");
             return Err(ProfilesError { path: None, place: None, kind: ProfilesErrorKind::Version, why });
         }
         let stored: Stored = serde_json::from_str(text).map_err(ProfilesError::json)?;

@@ -26,7 +26,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let unit = operation.unit(self.size());
         let whole = match m.is_multiple_of(unit) {
             true => Ok(()),
-            false => Err(Error::Tiles { why: format!("{m} rows cannot be dealt out to {unit} ranks") }),
+            false => Err(Error::Tiles { why: format!("{m} rows cannot be divided evenly among {unit} ranks") }),
         };
         let candidates = match self.rank() {
             0 => whole.and_then(|()| self.candidates(operation, T::NAME, [m, n, k])),

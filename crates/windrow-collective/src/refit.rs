@@ -131,7 +131,7 @@ impl Profile {
     fn scaled(&self, [compute, communicate]: [f64; 2]) -> Result<Self, String> {
         let (tolerance, noise) = (self.expected_error(), self.stored.noise);
         if !self.most_are(|error| error > tolerance) && !self.most_are(|error| error < -tolerance) {
-            return Err("predictions are off to both sides, no factor explains that".to_owned());
+            return Err("predictions are off in both directions, which no factor explains".to_owned());
         }
         let mut stored = self.stored.clone();
         for sample in &mut stored.samples {
@@ -153,7 +153,7 @@ impl Profile {
         let (before, after) = (missed(self)?, missed(&fitted)?);
         if after > before / 2.0 {
             let (before, after) = (100.0 * before, 100.0 * after);
-            return Err(format!("predictions would still be off by {after:.1} %, after {before:.1} %"));
+            return Err(format!("predictions would still be off by {after:.1} %, compared with {before:.1} % before"));
         }
         Ok(fitted)
     }

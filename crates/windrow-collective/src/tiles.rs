@@ -53,7 +53,7 @@ impl Tiles {
         let units = rows / unit;
         match self {
             Tiles::Auto | Tiles::None => Ok(tile::Tiles::one(Rows(rows as u64))),
-            Tiles::Uniform(0) => refused("0 uniform tiles\nhint: 1 is not to tile".to_owned()),
+            Tiles::Uniform(0) => refused("0 uniform tiles\nhint: 1 means no tiling".to_owned()),
             Tiles::Uniform(tiles) => {
                 let tiles = (*tiles).min(units);
                 let each = |tile| Rows((units / tiles * unit + if tile < units % tiles { unit } else { 0 }) as u64);
@@ -61,11 +61,11 @@ impl Tiles {
             }
             Tiles::Plan(tiles) => {
                 if let Some(tile) = tiles.iter().find(|tile| !tile.0.is_multiple_of(unit as u64)) {
-                    return refused(format!("a tile of {tile} rows cannot be dealt out to {unit} ranks"));
+                    return refused(format!("a tile of {tile} rows cannot be divided evenly among {unit} ranks"));
                 }
                 match tiles.iter().try_fold(0_u64, |sum, tile| sum.checked_add(tile.0)) {
                     Some(sum) if sum == rows as u64 => Ok(tiles.clone()),
-                    Some(sum) => refused(format!("the tiles have {sum} rows, the operation has {rows}")),
+                    Some(sum) => refused(format!("the tiles have {sum} rows, but the operation has {rows}")),
                     None => refused("the tiles have more rows than can be counted".to_owned()),
                 }
             }
@@ -102,8 +102,8 @@ mod tests {
         let plan =
             |rows: &[u64]| Tiles::Plan(tile::Tiles::new(rows.iter().copied().map(Rows).collect::<Vec<_>>()).unwrap());
         assert_eq!(cut(&plan(&[4, 6]), 10, 2).unwrap(), "{4, 6}");
-        assert_eq!(cut(&plan(&[4, 6]), 12, 2).unwrap_err(), "the tiles have 10 rows, the operation has 12");
-        assert_eq!(cut(&plan(&[5, 5]), 10, 2).unwrap_err(), "a tile of 5 rows cannot be dealt out to 2 ranks");
+        assert_eq!(cut(&plan(&[4, 6]), 12, 2).unwrap_err(), "the tiles have 10 rows, but the operation has 12");
+        assert_eq!(cut(&plan(&[5, 5]), 10, 2).unwrap_err(), "a tile of 5 rows cannot be divided evenly among 2 ranks");
         assert!(cut(&plan(&[u64::MAX, 1]), 10, 1).unwrap_err().contains("more rows than can be counted"));
     }
 

@@ -98,17 +98,17 @@ impl TryFrom<StoredTimeline> for MeasuredTimeline {
     fn try_from(stored: StoredTimeline) -> Result<Self, String> {
         let StoredTimeline { schema, tiles, compute_us, communicate_us, end_us, elapsed_us, predicted_us } = stored;
         if schema != SCHEMA {
-            return Err(format!("a timeline of version {schema}, and this windrow reads version {SCHEMA}"));
+            return Err(format!("the timeline has version {schema}, but this windrow reads version {SCHEMA}"));
         }
         let tiles = Tiles::new(tiles.into_iter().map(Rows).collect::<Vec<_>>()).map_err(|error| error.to_string())?;
         let ordered = |span: &[f64; 2]| 0.0 <= span[0] && span[0] <= span[1] && span[1].is_finite();
         for (lane, spans) in [("compute_us", &compute_us), ("communicate_us", &communicate_us)] {
             if spans.len() != tiles.len() {
-                return Err(format!("{} tiles, and {lane} has {} spans", tiles.len(), spans.len()));
+                return Err(format!("{} tiles, but {lane} has {} spans", tiles.len(), spans.len()));
             }
             if let Some(place) = spans.iter().position(|span| !ordered(span)) {
                 return Err(format!(
-                    "span {place} of {lane} is {:?}: the start is 0 or more, and not after the end",
+                    "span {place} of {lane} is {:?}: the start must be at least 0, and not after the end",
                     spans[place]
                 ));
             }
@@ -116,7 +116,7 @@ impl TryFrom<StoredTimeline> for MeasuredTimeline {
         for (name, time) in [("end_us", Some(end_us)), ("elapsed_us", Some(elapsed_us)), ("predicted_us", predicted_us)]
         {
             if let Some(time) = time.filter(|time| !(time.is_finite() && *time >= 0.0)) {
-                return Err(format!("{name} is {time}, and a time is 0 or more"));
+                return Err(format!("{name} is {time}, but a time must be at least 0"));
             }
         }
         let spans = |spans: Vec<[f64; 2]>| {

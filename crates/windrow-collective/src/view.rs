@@ -149,10 +149,10 @@ fn check(operand: &'static str, [rows, cols, stride]: [usize; 3], len: usize, tr
     let end = (rows - 1).checked_mul(stride).and_then(|last| last.checked_add(cols));
     let why = match end {
         _ if stride < cols => {
-            format!("{what} of {cols} elements begin every {stride}\nhint: the stride is {cols} at least")
+            format!("{what} of {cols} elements begin every {stride}\nhint: the stride must be at least {cols}")
         }
         Some(end) if end <= len => return Ok(()),
-        Some(end) => format!("{rows} {what} of {cols}, {stride} apart, take {end} elements; there are {len}"),
+        Some(end) => format!("{rows} {what} of {cols}, {stride} apart, take {end} elements, but there are {len}"),
         None => format!("{rows} {what} of {cols}, {stride} apart, take more elements than can be counted"),
     };
     Err(Error::Shape { operand, why })
@@ -168,7 +168,10 @@ mod tests {
         let checked = |view: MatRef<'_, i32>| view.check("a").map_err(|error| error.to_string());
         let view = |rows, cols, stride| checked(MatRef::with_stride(&data, rows, cols, stride));
         assert_eq!(view(3, 2, 4), Ok(()));
-        assert_eq!(view(3, 3, 4), Err("operand a: 3 rows of 3, 4 apart, take 11 elements; there are 10".to_owned()));
+        assert_eq!(
+            view(3, 3, 4),
+            Err("operand a: 3 rows of 3, 4 apart, take 11 elements, but there are 10".to_owned())
+        );
         assert!(view(2, 3, 2).unwrap_err().contains("rows of 3 elements begin every 2"));
         assert!(view(usize::MAX, 1, usize::MAX).unwrap_err().contains("more elements than can be counted"));
         // Without elements, none can be out of place.

@@ -11,7 +11,7 @@ use common::{Case, Number, OPERATIONS};
 
 fn main() {
     let mut world = World::init().expect("MPI starts");
-    assert!(World::init().is_err_and(|error| error.to_string().contains("started before")));
+    assert!(World::init().is_err_and(|error| error.to_string().contains("already started")));
     collectives(&mut world);
     rank_order(&mut world);
     mismatches(&mut world);
@@ -106,7 +106,7 @@ fn mismatches(world: &mut World) {
         1 => world.barrier(),
         _ => world.all_reduce(&mut [1.0_f64; 8]),
     };
-    assert_eq!(error.unwrap_err().to_string(), "rank 0 called all_reduce of 8 f64, rank 1 called barrier");
+    assert_eq!(error.unwrap_err().to_string(), "rank 0 called all_reduce of 8 f64, but rank 1 called barrier");
     let refused = if rank == 1 { world.refuse("no matrix") } else { world.barrier().unwrap_err() };
     assert_eq!(refused, Error::Refused { rank: 1, why: "no matrix".to_owned() });
     let root = world.broadcast(size, &mut [0_u64]).unwrap_err();
@@ -175,9 +175,9 @@ fn sums_of_mpi(world: &mut World) {
     let (rank, size) = (world.rank(), world.size());
     if size > 1 {
         let error = if rank == 0 { world.mpi_sums(true) } else { world.mpi_sums(false) }.unwrap_err();
-        assert_eq!(error.to_string(), "rank 0 called mpi_sums(true), rank 1 called mpi_sums(false)");
+        assert_eq!(error.to_string(), "rank 0 called mpi_sums(true), but rank 1 called mpi_sums(false)");
         let error = if rank == 0 { world.mpi_sums(true) } else { world.barrier() }.unwrap_err();
-        assert_eq!(error.to_string(), "rank 0 called mpi_sums(true), rank 1 called barrier");
+        assert_eq!(error.to_string(), "rank 0 called mpi_sums(true), but rank 1 called barrier");
     }
     world.mpi_sums(true).unwrap();
     collectives(world);

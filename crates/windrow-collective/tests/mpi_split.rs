@@ -24,7 +24,7 @@ fn main() {
     let world = universe.world();
     let (rank, size) = (world.rank(), world.size());
     let started = World::init().unwrap_err().to_string();
-    assert!(started.contains("was started before") && started.contains("duplicate_of"), "{started}");
+    assert!(started.contains("was already started") && started.contains("duplicate_of"), "{started}");
 
     // The whole of it, in another order of ranks; two groups of equal sizes, and two of different ones.
     groups(&world, 0, -rank);

@@ -412,11 +412,11 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
         }
     }
     text.push_str(
-        "time and saved: of all calls; off by: predicted against taken, median and nine of ten; the last call's reason \
-         below\n",
+        "time and saved: over all calls; off by: error of the predicted time, median and 90th percentile; below: the \
+         last call's reason\n",
     );
     if lost > 0 {
-        let _ = writeln!(text, "{lost} calls were not counted, since several threads ended at a time");
+        let _ = writeln!(text, "{lost} calls were not counted because several threads ended at once");
     }
     if let Some(quota) = rounded_down() {
         let threads = quota.floor();

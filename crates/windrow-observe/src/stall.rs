@@ -143,8 +143,8 @@ fn stalled(call: CallName, thread: &str, waited: Duration, members: &[AwaitedMem
     let parts = if call.kind == LOOP { "items" } else { "parts" };
     let _ = writeln!(
         text,
-        "hint: do {parts} of this call wait for something that its caller holds, such as a lock? One that its holder may take again \
-         (Python's GIL, a ReentrantMutex) lets no other thread in"
+        "hint: do {parts} of this call wait for something that its caller holds, such as a lock? Even a lock that its \
+         holder can take again (Python's GIL, a ReentrantMutex) keeps other threads out"
     );
     text
 }

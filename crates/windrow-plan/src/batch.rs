@@ -532,9 +532,9 @@ impl fmt::Display for Verdict {
             Advice::Mutex if law.handoff > law.fixed => "",
             Advice::Mutex => "; use a mutex",
             Advice::Limit => "; the limit bounds B: raise it, or keep it if it is the structure's own maximum",
-            Advice::Wait => "; callers come in turns: allow a longer wait",
+            Advice::Wait => "; callers arrive in alternate batches: allow a longer wait",
             Advice::Thread => "; tasks block their executor: use a separate thread",
-            Advice::Callers => "; let callers run it",
+            Advice::Callers => "; let callers run batches",
         })?;
         write!(f, " (F = {}, m = {}, h = {})", law.fixed, law.each, law.handoff)
     }

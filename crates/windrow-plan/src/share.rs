@@ -412,11 +412,11 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     if progress.eager && !workers.busy && workers.idle + workers.asleep > 0 {
         let left = usize::try_from(progress.left.0).unwrap_or(usize::MAX);
         let width = workers.most.min(workers.idle + workers.asleep + 1).min(left);
-        let why = "the size of claims was given, so each is worth it";
+        let why = "the claim size was given, so each claim is worth sharing";
         let choice = Grain::Publish { width };
         return ShareChoice { choice, why, shared: None };
     }
-    let Some(per_item) = progress.per_item() else { return serial("too little is measured", None) };
+    let Some(per_item) = progress.per_item() else { return serial("too little has been measured", None) };
     let rest = Nanos(per_item.0 * progress.left.0 as f64);
     if rest.0 <= costs.enter(false).0 {
         let (short, known) = ("entering costs more than it saves", "too short to be shared, as remembered");
@@ -427,7 +427,7 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
         return serial("one short call is timed serially", None);
     }
     if workers.busy {
-        return serial("the pool cannot carry one more region", None);
+        return serial("the pool cannot take another region", None);
     }
     let swell = progress.known.map_or(1.0, |known| known.swell);
     let swollen = progress.extra.added_to(Nanos(rest.0 * swell), progress.left.0);

@@ -209,7 +209,7 @@ impl WidthTuner {
             let why = "short calls are compared as a whole";
             tuner.run(to.map_or(Phase::Best, |to| Phase::Measure { to }), to.unwrap_or(costs.best()), PAUSE, why);
         } else {
-            let why = if costs.per_round > 0.0 { "as in the last call" } else { "nothing is measured yet" };
+            let why = if costs.per_round > 0.0 { "as in the last call" } else { "nothing has been measured yet" };
             tuner.run(Phase::Check, costs.best(), CHECK, why);
         }
         tuner
@@ -263,7 +263,7 @@ impl WidthTuner {
         if self.phase != Phase::Finish && self.lost > self.segment && self.lost >= self.left * alone {
             let rounds = (self.left as usize).max(1);
             self.phase = Phase::Finish;
-            self.why = "the call has lost as much as its rest is worth";
+            self.why = "the call has lost as much as the rest of it is worth";
             self.next = Segment { width: 1, rounds, deadline: Nanos(f64::MAX), every: rounds };
         }
         self.next
@@ -298,7 +298,7 @@ impl WidthTuner {
         let (full, best, why) = (self.full, width(self.costs.best(), self.full), self.why);
         let (per_round, ran, debt) = (Nanos(self.costs.per_round), Nanos(self.ran), self.debt());
         format!(
-            "width {}: {why} ({full} members, best width {best} at {per_round} a round, {ran} run, {debt} of debt)",
+            "width {}: {why} ({full} members, best width {best} at {per_round} per round, {ran} run, {debt} of debt)",
             self.next.width
         )
     }
@@ -311,7 +311,7 @@ impl WidthTuner {
             self.costs.ratio[0] = 1.0;
             (self.costs.per_round, self.recent) = (rate, [rate; 3]);
             if spent < self.segment {
-                return self.stay("too little is measured");
+                return self.stay("too little has been measured");
             }
         } else {
             self.checked = (rounds, spent);
@@ -374,7 +374,7 @@ impl WidthTuner {
     fn after_enter(&mut self, to: usize, again: bool, rounds: f64, spent: f64) {
         self.price += spent - rounds * self.costs.per_round;
         if spent <= self.next.deadline.0 {
-            self.run(Phase::Measure { to }, to, 1.0, "another width is measured");
+            self.run(Phase::Measure { to }, to, 1.0, "another width is being measured");
         } else if to > self.costs.best() && !again && !self.is_stall(self.price) {
             // The cause may be the wake. It has been paid for, so measure again.
             self.run(Phase::Enter { to, again: true }, to, ENTER, "its first rounds were slow");

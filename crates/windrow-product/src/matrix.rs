@@ -54,7 +54,7 @@ fn check(len: usize, rows: usize, cols: usize, stride: usize) {
     let end = (rows - 1).checked_mul(stride).and_then(|last| last.checked_add(cols));
     assert!(
         end.is_some_and(|end| end <= len),
-        "{rows} rows of {cols}, {stride} apart, take more than the {len} elements there are"
+        "{rows} rows of {cols}, {stride} apart, take more than the {len} elements available"
     );
 }
 
@@ -191,7 +191,7 @@ mod tests {
         let data = [0_u8; 10];
         assert_eq!(Matrix::with_stride(&data, 3, 2, 4).rows(), 3);
         let message = panics(|| Matrix::with_stride(&data, 3, 3, 4));
-        assert_eq!(message, "3 rows of 3, 4 apart, take more than the 10 elements there are");
+        assert_eq!(message, "3 rows of 3, 4 apart, take more than the 10 elements available");
         assert!(panics(|| Matrix::with_stride(&data, 2, 3, 2)).contains("rows of 3 elements begin every 2"));
         assert!(panics(|| Matrix::with_stride(&data, usize::MAX, 1, usize::MAX)).contains("more than"));
         assert!(panics(|| Matrix::new(&data, 2, 5).get(2, 0)).contains("(2, 0) in a matrix of 2 x 5"));

@@ -34,7 +34,7 @@ pub(crate) fn verdicts(bars: &str, records: &[Record]) -> Result<Vec<Vec<Verdict
         let (verdicts, failures) = verdicts_of(&bars, records, record);
         problems.extend(failures);
         if verdicts.is_empty() {
-            problems.push(format!("record {} is held to nothing: it needs a line", record.name));
+            problems.push(format!("record {} has no bar: it needs a line", record.name));
         }
         all.push(verdicts);
     }
@@ -60,7 +60,7 @@ pub(crate) fn verdicts_of(
 fn judge([_, what, value, bar, source]: &[&str; 5], records: &[Record], record: &Record) -> Result<Verdict, String> {
     let value = evaluate(value, records, Some(record))?;
     let (operator, limit) = bar.split_once(' ').ok_or("a bar is `<= NUMBER` or `>= NUMBER`")?;
-    let limit: f64 = limit.parse().map_err(|_| format!("{limit} is no number"))?;
+    let limit: f64 = limit.parse().map_err(|_| format!("{limit} is not a number"))?;
     let is_met = match operator {
         "<=" => value <= limit,
         ">=" => value >= limit,
@@ -101,7 +101,7 @@ mod tests {
         let shown = verdicts[0].iter().map(|it| format!("{} {} {}", it.what, it.bar, it.is_met));
         assert_eq!(shown.collect::<Vec<_>>(), ["by a mutex: 1.200 <= 1.5 (issue) true", "ns: 12 <= 11 (none) false"]);
         for (bars, message) in [
-            ("", "record r-1 is held to nothing: it needs a line"),
+            ("", "record r-1 has no bar: it needs a line"),
             ("r-1 | a | . a ns | <= 1", "1: 5 fields"),
             ("s | a | . a ns | <= 1 | s", "1: no record is called s"),
             ("r-1 | a | . b ns | <= 1 | s", "1: r-1: r-1 has no row with b"),

@@ -117,7 +117,7 @@ fn shown(value: f64, form: &str) -> Result<String, String> {
         "~" if value.abs() >= 9.995 => 1,
         "~" => 2,
         _ if form.chars().all(|c| "0,.".contains(c)) => form.split_once('.').map_or(0, |(_, digits)| digits.len()),
-        _ => return Err(format!("{form} is no form of a number: 0.00, 0,000 or ~")),
+        _ => return Err(format!("{form} is not a number format: 0.00, 0,000 or ~")),
     };
     let plain = format!("{:.digits$}", value + value.signum() * 1e-9);
     let (whole, rest) = plain.split_at(plain.find('.').unwrap_or(plain.len()));
@@ -175,7 +175,7 @@ mod tests {
         for (file, message) in [
             ("| a |\n", "1: no block begins before this line"),
             ("== a\n{0 1\n", "2: a brace is not closed"),
-            ("== a\n{1 2}\n", "2: 1 is no form of a number"),
+            ("== a\n{1 2}\n", "2: 1 is not a number format"),
             ("== a\n{0 joins}\n", "2: no record is called joins (joins)"),
             ("== a\neach: | ROW |\nrow\n", "3: a row is `KEY: LABEL`"),
         ] {

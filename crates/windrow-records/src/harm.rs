@@ -39,14 +39,14 @@ impl Cell {
         let Cell { cell, arm, own, plain } = self;
         let paired = || median(&own.iter().zip(plain).map(|(own, plain)| own / plain).collect::<Vec<f64>>());
         let ratio = match (own.len(), plain.len()) {
-            (_, 0) => return Err(format!("{cell} has no row of {code}")),
+            (_, 0) => return Err(format!("{cell} has no row for {code}")),
             (one, other) if one == other => paired(),
             _ => median(own) / median(plain),
         };
         if ratio.is_finite() && ratio > 0.0 {
             Ok(ratio)
         } else {
-            Err(format!("{cell}: {arm} by plain code is {ratio}"))
+            Err(format!("{cell}: {arm} divided by plain code is {ratio}"))
         }
     }
 }
@@ -77,7 +77,7 @@ impl<'a> Comparison<'a> {
         let keys =
             cell.split_whitespace().filter(|it| *it != "-").map(index).collect::<Result<Vec<usize>, String>>()?;
         let key = |row: &[String]| keys.iter().map(|&at| row[at].as_str()).collect::<Vec<_>>().join(" ");
-        let value = |it: &str| it.parse().map_err(|_| format!("{it:?} is no time"));
+        let value = |it: &str| it.parse().map_err(|_| format!("{it:?} is not a time"));
         let times = |arm: &str, cell: &str| -> Result<Vec<f64>, String> {
             let rows = rows(record, &[(arm.trim().to_owned(), true)]).unwrap_or_default();
             let values = rows.iter().filter(|row| key(row) == cell).flat_map(|row| row[column].split_whitespace());
@@ -137,7 +137,7 @@ pub(crate) fn runs(file: &str, records: &[Record]) -> Result<Vec<Run>> {
             };
             let of = comparison.cells(record).and_then(|cells| cells.iter().map(run).collect::<Result<Vec<_>, _>>());
             match of {
-                Ok(of) if of.is_empty() => problems.push(format!("{line}: {}: no row is of {windrow}", record.name)),
+                Ok(of) if of.is_empty() => problems.push(format!("{line}: {}: no row is for {windrow}", record.name)),
                 Ok(of) => runs.extend(of),
                 Err(why) => problems.push(format!("{line}: {}: {why}", record.name)),
             }
@@ -170,8 +170,8 @@ fn is_cold(group: &str) -> bool {
 }
 
 const LIST_HEAD: &str = "\
-# The cells that the total `all but cold` of the table of harm counts: `cargo xtask results --write` adds new ones.
-# A listed cell must be in a record. One that no longer is leaves the count only with a reason, as a fifth field.
+# The cells counted in the `all but cold` total of the harm table; `cargo xtask results --write` adds new ones.
+# A listed cell must be in a record. One that no longer is may leave the count only with a reason, in a fifth field.
 # group | record | cell | arm | reason
 ";
 

@@ -98,9 +98,12 @@ impl Record {
                 let record = Record::parse(stem.splitn(4, '-').nth(3).unwrap_or(&stem), &read(path)?);
                 let (name, columns) = (&record.name, record.columns.len());
                 let is_known = records.iter().any(|other| other.name == *name);
-                ensure!(!is_known, "{shown}: another record is called {name}\n  hint: keep the one that is quoted");
+                ensure!(
+                    !is_known,
+                    "{shown}: another record is already called {name}\n  hint: keep the one that is quoted"
+                );
                 let is_whole = record.rows.iter().all(|row| row.len() == columns);
-                ensure!(is_whole, "{shown}: a row has not {columns} fields, as the columns");
+                ensure!(is_whole, "{shown}: a row does not have {columns} fields, one for each column");
                 records.push(record);
             }
         }

@@ -14,7 +14,7 @@ use crate::tools::read;
 use crate::value::{evaluate, median};
 
 const VERDICTS_HEAD: &str = "\
-# Every bar, and what its record has: made from `bench/record` and `bench/bars.txt` by `cargo xtask results --write`.
+# Every bar and the value in its record: made from `bench/record` and `bench/bars.txt` by `cargo xtask results --write`.
 # record | met or MISSED | what: value | bar
 ";
 
@@ -108,10 +108,10 @@ fn table(line: &str, records: &[Record], verdicts: &[Vec<Verdict>], runs: &[Run]
         "@records" => record_table(rest, records, verdicts),
         "@worst" => {
             let (count, groups) = rest.split_once(' ').ok_or("@worst COUNT GROUP; ..")?;
-            let count = count.parse().map_err(|_| format!("{count} is no number of cells"))?;
+            let count = count.parse().map_err(|_| format!("{count} is not a number of cells"))?;
             worst(count, groups, runs)
         }
-        _ => return Err(format!("{kind} is no table: @harm, @records or @worst")),
+        _ => return Err(format!("{kind} is not a table: @harm, @records or @worst")),
     };
     if made.lines().count() < 3 {
         return Err(format!("nothing is called {rest}"));

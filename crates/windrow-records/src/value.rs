@@ -15,7 +15,7 @@ pub(crate) fn evaluate(expression: &str, records: &[Record], own: Option<&Record
         }
         sum += if sign { -value } else { value };
     }
-    if sum.is_finite() { Ok(sum) } else { Err("it is no number".to_owned()) }
+    if sum.is_finite() { Ok(sum) } else { Err("it is not a number".to_owned()) }
 }
 
 /// A word, and whether it was quoted.
@@ -61,13 +61,13 @@ fn of_term(words: &[Word], records: &[Record], own: Option<&Record>) -> Result<f
 
 /// The number at `#` in the one note that contains the rest of the form; before `#`, `*` is any text.
 fn noted(record: &Record, form: &str) -> Result<f64, String> {
-    let (before, after) = form.split_once('#').ok_or("a pattern has # for the number")?;
+    let (before, after) = form.split_once('#').ok_or("a pattern needs # in place of the number")?;
     let before = regex::escape(before).replace(r"\*", ".*?");
     let form_of = pattern(&format!(r"{before}(-?\d[\d.-]*?)\.?{}", regex::escape(after)));
     let numbers = record.comments.iter().filter_map(|line| form_of.captures(line)?[1].parse::<f64>().ok());
     match numbers.collect::<Vec<f64>>()[..] {
         [one] => Ok(one),
-        ref all => Err(format!("{} notes of {} are of the form {form:?}", all.len(), record.name)),
+        ref all => Err(format!("{} notes of {} match {form:?}", all.len(), record.name)),
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn rows<'a>(record: &'a Record, selectors: &[Word]) -> Result<Vec<&'a
     for (selector, quoted) in selectors {
         let named = selector.split_once('=').and_then(|(column, value)| Some((record.column(column)?, value)));
         if named.is_none() && !quoted && selector.parse::<f64>().is_ok() {
-            return Err(format!("{selector} could be in any column: COLUMN={selector}"));
+            return Err(format!("{selector} could be in any column: write COLUMN={selector}"));
         }
         rows.retain(|row| match named {
             Some((column, value)) => matches(value, &row[column]),
@@ -121,7 +121,7 @@ fn of_rows(record: &Record, selectors: &[Word], field: &str) -> Result<f64, Stri
     if let Some(by) = by {
         let others = numbers(&rows(record, &selectors[by + 1..])?)?;
         if others.len() != values.len() {
-            return Err(format!("{} values by {} values", values.len(), others.len()));
+            return Err(format!("{} values divided by {} values", values.len(), others.len()));
         }
         values.iter_mut().zip(&others).for_each(|(value, other)| *value /= other);
     }
@@ -132,7 +132,7 @@ fn reduce(statistic: &str, is_paired: bool, values: Vec<f64>) -> Result<f64, Str
     match statistic {
         "" if is_paired => Ok(median(&values)),
         "" if values.len() == 1 => Ok(values[0]),
-        "" => Err(format!("{} values: say which statistic, as median:COLUMN", values.len())),
+        "" => Err(format!("{} values: choose a statistic, such as median:COLUMN", values.len())),
         "median" => Ok(median(&values)),
         "max" => Ok(values.into_iter().fold(f64::NEG_INFINITY, f64::max)),
         "min" => Ok(values.into_iter().fold(f64::INFINITY, f64::min)),
@@ -192,11 +192,11 @@ mod tests {
         for (expression, message) in [
             ("r-2 windrow ratio", "no record is called r-2"),
             ("r-1 rayon ratio", "no row with rayon"),
-            ("r-1 windrow ratio", "2 values: say which statistic"),
+            ("r-1 windrow ratio", "2 values: choose a statistic"),
             ("r-1 windrow 2 ratio", "COLUMN=2"),
             ("r-1 note 'x# rows/s'", "2 notes"),
             ("r-1 'set", "quote"),
-            ("1 / 0", "no number"),
+            ("1 / 0", "not a number"),
         ] {
             assert!(value(expression).unwrap_err().contains(message), "{expression}: {:?}", value(expression));
         }

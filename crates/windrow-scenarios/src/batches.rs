@@ -189,9 +189,8 @@ fn ops_of_a_turn(fixed: Fixed, callers: usize, folder: &Path) -> Result<usize, S
 }
 
 fn resource(fixed: Fixed, folder: &Path) -> Result<Resource, String> {
-    Resource::new(fixed, folder).map_err(|error| {
-        format!("cannot write to {}: {error}\nhint: set TMPDIR to a folder that can be written", shown(folder))
-    })
+    Resource::new(fixed, folder)
+        .map_err(|error| format!("cannot write to {}: {error}\nhint: set TMPDIR to a writable folder", shown(folder)))
 }
 
 /// The least time relative to a mutex: every batch holds an operation of each caller.
@@ -237,7 +236,7 @@ fn verdict(store: &Store) -> String {
     let Ok(stats) = batched.stats() else { return String::new() };
     let batched = stats.ops().saturating_sub(stats.alone());
     let mean = match stats.batches() {
-        0 => "no call met another one".to_owned(),
+        0 => "no calls coincided".to_owned(),
         batches => format!("batches of {:.1} on average", batched as f64 / batches as f64),
     };
     let verdict = stats.verdict().map_or_else(|| "no verdict yet".to_owned(), |verdict| verdict.to_string());

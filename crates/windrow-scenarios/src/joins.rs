@@ -97,7 +97,7 @@ fn timed(ask: Ask, expected: u64, mut run: impl FnMut() -> u64) -> Result<f64, S
     let start = Instant::now();
     (0..ask.calls).for_each(|_| call());
     let nanos = start.elapsed().as_nanos() as f64 / ask.calls as f64;
-    if wrong == 0 { Ok(nanos) } else { Err("another answer than plain recursion".to_owned()) }
+    if wrong == 0 { Ok(nanos) } else { Err("the answer differs from that of plain recursion".to_owned()) }
 }
 
 /// The nodes at a depth are the items of a loop, which threads claim one at a time.
@@ -113,7 +113,7 @@ fn by_hand(ask: Ask, nodes: &[Node], expected: u64, threads: usize) -> Result<f6
     if sum.into_inner() == expected.wrapping_mul(calls) {
         Ok(nanos)
     } else {
-        Err("another answer than plain recursion".to_owned())
+        Err("the answer differs from that of plain recursion".to_owned())
     }
 }
 

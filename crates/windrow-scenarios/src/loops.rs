@@ -66,7 +66,7 @@ fn timed(ask: Ask, out: &mut [u64], expected: &[u64], mut run: impl FnMut(&mut [
         out.fill(0);
         run(out);
     }
-    if out == expected { Ok(nanos) } else { Err("another answer than the plain loop".to_owned()) }
+    if out == expected { Ok(nanos) } else { Err("the answer differs from that of the plain loop".to_owned()) }
 }
 
 /// Like [`timed`], for a loop by hand, whose threads write through shared references.
@@ -80,7 +80,7 @@ fn by_hand(ask: Ask, items: &[Item], expected: &[u64], threads: usize, grain: us
         }
     });
     let out: Vec<u64> = out.into_iter().map(AtomicU64::into_inner).collect();
-    if out == expected { Ok(nanos) } else { Err("another answer than the plain loop".to_owned()) }
+    if out == expected { Ok(nanos) } else { Err("the answer differs from that of the plain loop".to_owned()) }
 }
 
 /// Loops that are measured on pools of one thread up to all: nanoseconds of an item, and items.

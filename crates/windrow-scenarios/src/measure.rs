@@ -297,9 +297,9 @@ mod tests {
     #[test]
     fn a_wrong_answer_ends_the_run_and_says_where() {
         let mut arms = three(50.0);
-        arms[2].turn = Box::new(|_| Err("another answer than plain".to_owned()));
+        arms[2].turn = Box::new(|_| Err("a different answer".to_owned()));
         let error = cell(scenario(arms, Bound::None), EFFORT).unwrap_err();
-        assert_eq!(error, "loops/test: windrow: another answer than plain");
+        assert_eq!(error, "loops/test: windrow: a different answer");
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl Work {
             self.run(&mut link, tiles)?;
             nanos += if call < ask.warm_up { 0.0 } else { start.elapsed().as_nanos() as f64 };
             if link.sent != self.expected {
-                return Err("other rows than the plain code".to_owned());
+                return Err("the rows differ from those of the plain code".to_owned());
             }
         }
         Ok(nanos / ask.calls as f64)

@@ -162,7 +162,7 @@ fn header(page: &mut Page, report: &BenchReport) {
         page.add(format_args!(r#"<p class="alarm">This run failed: do not use its numbers.<br>{wrong}</p>"#));
     }
     if !report.optimized {
-        page.add(r#"<p class="alarm">This windrow was built without optimization: its times say nothing.</p>"#);
+        page.add(r#"<p class="alarm">This windrow was built without optimization: its times are meaningless.</p>"#);
     }
     if let Some(note) = &report.load.note {
         page.add(format_args!(r#"<p class="alarm">This run was disturbed: {}.</p>"#, escaped(note)));
@@ -202,7 +202,8 @@ fn losses(page: &mut Page, report: &BenchReport) {
     page.heading("losses", "Where windrow loses");
     let losses = report.losses();
     page.read(
-        "Cells in which windrow is slower than the plain code in both halves of the repetitions, the worst first. Harm is its time divided by that of the plain code; both halves are shown beside it.",
+        "Cells in which windrow is slower than the plain code in both halves of the repetitions, the worst first. \
+         Harm is windrow's time divided by that of the plain code; both halves are shown next to it.",
     );
     if losses.is_empty() {
         page.add("<p>No cell.</p>");
@@ -211,7 +212,7 @@ fn losses(page: &mut Page, report: &BenchReport) {
         page.table("cells that lose", &["cell", "harm", "halves", "plain code", "windrow", WHY], &rows);
     }
     let regrets = report.regrets();
-    let title = format!("More than {:.0} % behind the best choice by hand", 100.0 * (REGRET - 1.0));
+    let title = format!("More than {:.0} % slower than the best choice by hand", 100.0 * (REGRET - 1.0));
     page.add(format_args!("<h3>{}</h3>", escaped(title)));
     if regrets.is_empty() {
         page.add("<p>No cell.</p>");
@@ -241,7 +242,9 @@ fn by_plain_code(cell: &Cell) -> Vec<Entry> {
 fn summary(page: &mut Page, report: &BenchReport) {
     page.heading("summary", "In short");
     page.read(
-        "One line for each shape of work. Worst is what both halves of the repetitions show. Control is the plain code against itself: what differs by less is noise. Bound is the time divided by the least time that is possible.",
+        "One line for each shape of work. Worst is the value that both halves of the repetitions reach. Control is \
+         the plain code compared with itself: smaller differences are noise. Bound is the time divided by the \
+         shortest possible time.",
     );
     let head = [
         "shape",
@@ -279,7 +282,7 @@ fn harm(page: &mut Page, report: &BenchReport) {
     let cells: Vec<&Cell> = report.cells.iter().collect();
     let label = ("time relative to plain code", "slower");
     page.figure(
-        "Time of windrow divided by that of the plain code",
+        "windrow's time divided by that of the plain code",
         &pictures::dots(&cells, label, |cell| Some(cell.harm.value), Cell::loses),
     );
     page.details(&format!("All {}", counted(cells.len(), "cell")), true, |page| {
@@ -327,20 +330,23 @@ fn regret(page: &mut Page, report: &BenchReport) {
     }
     page.heading("regret", "Regret");
     page.read(
-        "The same cells against the best of a sweep of choices by hand: grains, cut-off depths, widths, limits, tiles, threads, and the plain code. Right of the line, some choice by hand is faster. The best one is chosen on one half of the repetitions and read from the other.",
+        "The same cells compared with the best of a sweep of choices by hand: grains, cut-off depths, widths, limits, \
+         tiles, threads, and the plain code. Right of the line, some choice by hand is faster. The best one is chosen \
+         from one half of the repetitions, and its time is taken from the other.",
     );
     page.figure(
-        "Time of windrow divided by that of the best choice by hand",
+        "windrow's time divided by that of the best choice by hand",
         &pictures::dots(
             &cells,
-            ("time relative to the best choice by hand", "more than 25 % behind"),
+            ("time relative to the best choice by hand", "more than 25 % slower"),
             |cell| Some(regret_of(cell)),
             Cell::regrets,
         ),
     );
     page.add("<h3>Sweeps</h3>");
     page.read(
-        "Each picture is one cell. The dots are choices by hand, the dashed line is the plain code, the blue line is windrow. Both axes are logarithmic; the vertical one is time relative to the plain code.",
+        "Each picture is one cell. The dots are choices by hand, the dashed line is the plain code, and the blue line \
+         is windrow. Both axes are logarithmic; the vertical one is time relative to the plain code.",
     );
     let mut drawn: Vec<&Cell> = cells.iter().filter(|cell| cell.sweep.len() > 1).copied().collect();
     drawn.sort_by(|one, other| regret_of(other).total_cmp(&regret_of(one)));
@@ -414,7 +420,9 @@ fn sizes(page: &mut Page, report: &BenchReport) {
     }
     page.heading("sizes", "Time against size");
     page.read(
-        "Cells that differ in their size only. Where the blue dots lie on the squares, windrow runs the plain code; where they leave them downwards, sharing pays. The dotted line is the physical bound, where one is known. All axes are logarithmic.",
+        "Cells that differ only in size. Where the blue dots lie on the squares, windrow runs the plain code; where \
+         they drop below the squares, sharing pays. The dotted line is the physical bound, if one is known. All axes \
+         are logarithmic.",
     );
     let mut html = "<div class=\"panels\">\n".to_owned();
     for cells in &several {
@@ -443,7 +451,9 @@ fn timelines(page: &mut Page, report: &BenchReport) {
     }
     page.heading("timelines", "Overlap timelines");
     page.read(
-        "One run of each cell: a box for every tile, in the lane that computes and in the lane that sends. Where the boxes of both lanes lie below each other, the link is hidden behind the computation. If the plan is one tile, windrow runs the plain code.",
+        "One run of each cell, with a box for every tile in the lane that computes and in the lane that sends. Where \
+         boxes of the two lanes lie one above the other, the computation hides the link. If the plan is one tile, \
+         windrow runs the plain code.",
     );
     page.legend(&[
         (r#"<rect x="0" y="1" width="13" height="10" class="lane0 shade0"/><rect x="13" y="1" width="13" height="10" class="lane0 shade1"/>"#, "compute"),
@@ -560,11 +570,9 @@ mod tests {
         assert!(html.contains(
             "<p class=\"alarm\">This run was disturbed: other programs kept the CPUs busy &lt;&amp;&gt;.</p>"
         ));
-        assert!(
-            html.contains(
-                "loops: items of 1us/100: 0.61 of the time of plain code, which cannot be: the bound is 0.50"
-            )
-        );
+        assert!(html.contains(
+            "loops: items of 1us/100: 0.61 of the time of plain code, which is impossible: the bound is 0.50"
+        ));
     }
 
     #[test]

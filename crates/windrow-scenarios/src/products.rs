@@ -107,7 +107,7 @@ impl Operands {
         if times(&self.c, &self.x) == self.expected {
             Ok(outcome)
         } else {
-            Err("another product than the plain code".to_owned())
+            Err("the product differs from that of the plain code".to_owned())
         }
     }
 }
@@ -316,7 +316,7 @@ mod tests {
                     let mut operands = Operands::new(Operation::MatmulAllReduce, SMALL, at);
                     operands.expected[5] += 1.0;
                     let error = operands.run(&mut Fused::new(rank).unwrap(), &Tiles::None).unwrap_err();
-                    assert_eq!(error, "another product than the plain code");
+                    assert_eq!(error, "the product differs from that of the plain code");
                 });
             }
         });

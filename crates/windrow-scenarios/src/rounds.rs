@@ -150,7 +150,7 @@ impl Field {
             run(&mut self.x, self.rounds)?;
             nanos += if call < ask.warm_up { 0.0 } else { start.elapsed().as_nanos() as f64 };
             if is_complete && self.x != self.expected {
-                return Err("another answer than the plain loop".to_owned());
+                return Err("the answer differs from that of the plain loop".to_owned());
             }
         }
         Ok(nanos / (ask.calls * self.rounds) as f64)
@@ -256,7 +256,7 @@ mod tests {
             sequential(x, rounds - 1);
             Ok(())
         });
-        assert_eq!(lazy, Err("another answer than the plain loop".to_owned()));
+        assert_eq!(lazy, Err("the answer differs from that of the plain loop".to_owned()));
     }
 
     #[test]

@@ -63,8 +63,8 @@ fn text(report: &BenchReport) -> String {
     report.summaries.iter().for_each(|summary| line(&mut text, &row(summary, is_against)));
     text.push_str(
         "\nharm: time relative to plain code, median and worst; control: plain code relative to itself, worst\n\
-         regret: time relative to the best choice by hand; bound: time relative to the least that is possible, median\n\
-         worst and lost: what both halves of the repetitions show\n",
+         regret: time relative to the best choice by hand; bound: time relative to the shortest possible time, median\n\
+         worst and lost: what both halves of the repetitions confirm\n",
     );
     if is_against {
         text.push_str("rayon: time relative to rayon, median\n");
@@ -81,7 +81,7 @@ fn text(report: &BenchReport) -> String {
         let regret = cell.regret.map_or(f64::NAN, |regret| regret.value);
         (cell, format!("{}  best: {}", ratio(regret), cell.best.as_deref().unwrap_or("-")))
     });
-    let title = format!("More than {:.0} % behind the best choice by hand", 100.0 * (REGRET - 1.0));
+    let title = format!("More than {:.0} % slower than the best choice by hand", 100.0 * (REGRET - 1.0));
     section(&mut text, &title, regrets.collect());
     if is_against {
         let losses = report.slower_than_rayon().into_iter().map(|(cell, by)| (cell, ratio(by.value)));
@@ -140,7 +140,7 @@ fn section(text: &mut String, title: &str, cells: Vec<(&Cell, String)>) {
 fn impossible(cell: &Cell) -> String {
     let bound = cell.bound.unwrap_or(f64::NAN);
     format!(
-        "{}: {} of the time of plain code, which cannot be: the bound is {}",
+        "{}: {} of the time of plain code, which is impossible: the bound is {}",
         cell.title(),
         ratio(cell.harm.value),
         ratio(bound)

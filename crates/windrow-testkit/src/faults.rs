@@ -41,7 +41,7 @@ impl<C: Deref<Target = AtomicIsize>, V> Drop for Live<C, V> {
 /// If `f` returns, or panics with a payload that is no text.
 pub fn message_of<R: fmt::Debug>(f: impl FnOnce() -> R) -> String {
     let payload = match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(result) => panic!("it should panic, and gives {result:?}"),
+        Ok(result) => panic!("it should panic, but returns {result:?}"),
         Err(payload) => payload,
     };
     let text = payload.downcast_ref::<String>().cloned();

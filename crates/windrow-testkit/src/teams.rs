@@ -152,7 +152,7 @@ impl Plan {
         match outcome {
             None => true,
             Some(Ok(found)) => {
-                assert!(!exit.taken.load(Relaxed), "a return was not heard of");
+                assert!(!exit.taken.load(Relaxed), "a return was not reported");
                 assert_eq!(found, self.serial());
                 false
             }

@@ -177,7 +177,7 @@ impl<S: Size> Piece<S> {
 ///
 /// let cost: Cost<Rows> = Cost::affine(Nanos::micros(20.0), Nanos(100.0))?;
 /// assert_eq!(cost.at(Rows(1000)), Nanos::micros(120.0));
-/// assert_eq!(cost.to_string(), "from 0 rows on 20.0 us + 100.0000 ns each");
+/// assert_eq!(cost.to_string(), "from 0 rows: 20.0 us + 100.0000 ns each");
 /// # Ok::<(), windrow_tiling::cost::CostError<Rows>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -311,7 +311,7 @@ impl<S: Size> fmt::Display for Cost<S> {
         for (place, Piece { from, at, slope, curve }) in self.pieces.iter().enumerate() {
             let comma = if place == 0 { "" } else { "; " };
             let unit = S::UNIT;
-            write!(f, "{comma}from {from} {unit} on {at} + {slope:.4} ns each")?;
+            write!(f, "{comma}from {from} {unit}: {at} + {slope:.4} ns each")?;
             if *curve != 0.0 {
                 write!(f, " + {curve:.3e} ns each squared")?;
             }
@@ -364,12 +364,14 @@ impl<S: Size> fmt::Display for CostError<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = S::UNIT;
         match self {
-            CostError::NoPieces => f.write_str("a cost without pieces"),
+            CostError::NoPieces => f.write_str("a cost has no pieces"),
             CostError::First { from } => {
-                write!(f, "the first piece of a cost begins at {from} {unit}\nhint: let it begin at 0")
+                write!(f, "the first piece of a cost begins at {from} {unit}\nhint: it must begin at 0")
             }
             CostError::Order { place } => write!(f, "piece {place} of a cost does not begin after the piece before it"),
-            CostError::NoNumber { place } => write!(f, "piece {place} of a cost has a coefficient that is no number"),
+            CostError::NoNumber { place } => {
+                write!(f, "piece {place} of a cost has a coefficient that is not a finite number")
+            }
             CostError::Falls { place, from, until } => {
                 write!(f, "piece {place} of a cost, from {from} {unit} ")?;
                 match until {

@@ -262,7 +262,10 @@ fn notes(
     let PlanRequest { m, ranks, padding, .. } = options;
     let mut notes = measured.notes.clone();
     if *padding > 0 {
-        notes.push(format!("{} rows are padded to {m}, so that each of {ranks} ranks has as many", m - padding));
+        notes.push(format!(
+            "{} rows are padded to {m}, so that each of the {ranks} ranks has the same number",
+            m - padding
+        ));
     }
     notes.extend(fits.notes.iter().cloned());
     notes.extend(fits.trust(problem, plan, &measured.origin));
@@ -274,12 +277,12 @@ fn notes(
         notes.extend(calibrated.notes.iter().cloned());
     }
     if !options.lists_rule() {
-        notes.push(format!("the short-long rule may have more than {RULE_TILES} tiles here and is left out"));
+        notes.push(format!("the short-long rule may give more than {RULE_TILES} tiles here, so it is left out"));
     }
     if aligned > options.align {
         let align = options.align;
         notes.push(format!(
-            "tiles begin at multiples of {aligned} rows: of {align}, and of the {ranks} ranks they are dealt out to"
+            "tiles begin at multiples of {aligned} rows, the least common multiple of {align} and the {ranks} ranks"
         ));
     }
     if plan.grain > Rows(aligned) {

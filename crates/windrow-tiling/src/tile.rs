@@ -445,7 +445,7 @@ impl fmt::Debug for Problem<'_> {
 /// let cost = |rows: Rows| Nanos(rows.0 as f64);
 /// let error = Problem::new(Rows(64), &cost, &cost).predict(&Tiles::one(Rows(32))).unwrap_err();
 /// assert_eq!(error, PlanError::Total { tiles: Rows(32), rows: Rows(64) });
-/// assert_eq!(error.to_string(), "the tiles have 32 rows, the operation has 64");
+/// assert_eq!(error.to_string(), "the tiles have 32 rows, but the operation has 64");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PlanError {
@@ -493,23 +493,24 @@ pub enum PlanError {
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PlanError::Align => f.write_str("tiles are to be aligned to 0 rows\nhint: 1 is no alignment"),
-            PlanError::NoTiles => f.write_str("at most 0 tiles are allowed\nhint: 1 is not to tile"),
+            PlanError::Align => f.write_str("tiles cannot be aligned to 0 rows\nhint: 1 means no alignment"),
+            PlanError::NoTiles => f.write_str("at most 0 tiles are allowed\nhint: 1 means no tiling"),
             PlanError::Effort(effort) => {
                 let Effort { units, front, gap } = effort;
                 write!(
                     f,
-                    "an effort of {units} units, fronts of {front} and a gap of {gap}\nhint: the first two are at least 1, the gap is in 0..1"
+                    "the effort is {units} units, fronts of {front} and a gap of {gap}\n\
+                     hint: the first two must be at least 1, the gap in 0..1"
                 )
             }
             PlanError::Contention { lane, factor } => {
-                write!(f, "the slowdown of the {lane} is {factor}\nhint: it is at least 1, which is none")
+                write!(f, "the slowdown of the {lane} is {factor}\nhint: it must be at least 1; 1 means no slowdown")
             }
             PlanError::Cost { lane, rows, time } => write!(f, "the {lane} of {rows} rows would take {} ns", time.0),
             PlanError::EmptyTile { place } => write!(f, "tile {place} has no rows"),
-            PlanError::Total { tiles, rows } => write!(f, "the tiles have {tiles} rows, the operation has {rows}"),
+            PlanError::Total { tiles, rows } => write!(f, "the tiles have {tiles} rows, but the operation has {rows}"),
             PlanError::TooMany { units } => {
-                write!(f, "{units} units can be cut in too many ways to try all\nhint: plan() needs no such limit")
+                write!(f, "{units} units can be cut in too many ways to try all\nhint: plan() has no such limit")
             }
         }
     }

@@ -461,13 +461,15 @@ impl<S: BatchOps> Batched<S> {
         // The statistics may have to wait for their turn.
         let stats = || match self.shared.submit.try_read() {
             Some(state) => Ok(state.counts.snapshot()),
-            None if self.shared.options.is_async => Err("a batch runs".to_owned()),
+            None if self.shared.options.is_async => Err("a batch is running".to_owned()),
             None => self.stats().map_err(|error| error.to_string()),
         };
         let verdict = || {
             let reason = match stats().map(|stats| stats.verdict()) {
                 Ok(Some(verdict)) => verdict.to_string(),
-                Ok(None) => "no verdict before 64 batches, of different sizes and seldom interrupted, or operations that ran alone".to_owned(),
+                Ok(None) => "no verdict yet: it takes 64 batches of different sizes with few interruptions, or \
+                             operations that ran alone"
+                    .to_owned(),
                 Err(error) => format!("no verdict: {error}"),
             };
             Account::because(reason)

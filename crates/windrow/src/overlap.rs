@@ -556,7 +556,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     /// # Panics
     /// If `tiles` is 0, or if there is no lane yet and the source is an iterator: there is no queue between them.
     pub fn ahead(self, tiles: usize) -> Self {
-        assert!(tiles > 0, "nothing passes a queue that holds nothing");
+        assert!(tiles > 0, "nothing can pass through a queue that holds nothing");
         self.waiting().set_bound(QueueBound::Tiles(tiles));
         self
     }
@@ -578,7 +578,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     /// # Panics
     /// If `limit` is 0; else as [`ahead`](Self::ahead).
     pub fn weigh(self, limit: usize, weight: fn(&T) -> usize) -> Self {
-        assert!(limit > 0, "nothing passes a queue that holds nothing");
+        assert!(limit > 0, "nothing can pass through a queue that holds nothing");
         self.waiting().set_scale(limit, weight);
         self
     }
@@ -586,7 +586,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     fn waiting(&self) -> &Taker<T> {
         match &self.input {
             Input::Queue(taker) => taker,
-            Input::Iter(_) => panic!("no tile waits between an iterator and the first lane: say this after a lane"),
+            Input::Iter(_) => panic!("no tile waits between an iterator and the first lane: call this after a lane"),
         }
     }
 

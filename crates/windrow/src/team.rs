@@ -222,8 +222,8 @@ impl std::fmt::Display for TeamError {
             ),
             TeamErrorKind::Late => write!(
                 f,
-                "{found} of the pool's {threads} threads were there, the others were free but did not come within {} s; try \
-                 again, or ask for `Width::at_most`",
+                "{found} of the pool's {threads} threads arrived; the others were free but did not arrive within {} \
+                 s; try again, or ask for `Width::at_most`",
                 EXACTLY.0 / 1e9
             ),
             TeamErrorKind::Forked => {
@@ -330,8 +330,8 @@ mod tests {
     #[test]
     fn a_refusal_says_what_the_matter_is() {
         let text = |kind| TeamError { wanted: 3, found: 2, threads: 4, kind }.to_string();
-        assert!(text(TeamErrorKind::Late).contains("2 of the pool's 4 threads were there"));
-        assert!(text(TeamErrorKind::Late).contains("did not come within 10 s"));
+        assert!(text(TeamErrorKind::Late).contains("2 of the pool's 4 threads arrived"));
+        assert!(text(TeamErrorKind::Late).contains("did not arrive within 10 s"));
         assert!(text(TeamErrorKind::Busy).contains("2 of the pool's 4 threads were free"));
         assert!(text(TeamErrorKind::TooWide).contains("the pool has 4 threads"));
         assert!(text(TeamErrorKind::Forked).contains("forked"));

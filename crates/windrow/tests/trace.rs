@@ -373,7 +373,7 @@ fn a_file_that_cannot_be_written_is_one_line_and_changes_no_exit_code() {
         let said = said(&output);
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(said.starts_with(&format!("windrow: WINDROW_TRACE: {}: ", path.display())), "{said}");
-        assert!(said.ends_with("hint: name a file in a folder that can be written\n"), "{said}");
+        assert!(said.ends_with("hint: specify a file in a writable folder\n"), "{said}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -394,7 +394,7 @@ fn a_full_buffer_drops_the_oldest_events_and_says_so() {
     assert!(kept <= 1 << 16, "{kept}");
     assert_eq!(trace.other["dropped_events"], CALLS - kept);
     let said = said(&output);
-    assert!(said.contains("the oldest 4,464 events were dropped, at most 65,536 are kept of a thread"), "{said}");
+    assert!(said.contains("the oldest 4,464 events were dropped; at most 65,536 are kept per thread"), "{said}");
     // The last call is among them.
     let (length, last) = (nanos(&trace.other["length_us"], &trace.other), trace.of("call").last().unwrap().1.end);
     assert!(last * 2 > length, "{last} of {length}");

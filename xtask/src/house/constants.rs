@@ -26,9 +26,9 @@ const STATED: &str =
 const HEAD: &str = "# Constants
 
 Made from the sources by `cargo xtask house --write`. A threshold is a multiple of a primitive that the pool measures (clock, claim, line,
-nap, wake: `windrow_plan::machine`) or of what a call site measures (item, call, round, batch). Shares and counts depend on no machine. What
-is chosen has a reason that is no property of a machine. Expressions of `windrow-plan` and `windrow` contain no other real numbers than 0, 1, 2 and
-factors of units; integers in expressions are bits, sizes and steps of algorithms.
+nap, wake: `windrow_plan::machine`) or of what a call site measures (item, call, round, batch). Shares and counts do not depend on the machine.
+A chosen value has a reason that is not a property of a machine. Expressions in `windrow-plan` and `windrow` contain no real numbers other than
+0, 1, 2 and factors of units; integers in expressions are bits, sizes and steps of algorithms.
 
 ";
 
@@ -62,7 +62,7 @@ fn problem(it: &Constant, file: &RustFile) -> Option<String> {
     let (is_time, is_real) = (matches!(it.ty.as_str(), "Nanos" | "Duration"), it.ty.contains('f'));
     let number = |text: &str| text.replace(['_', ','], "").parse::<f64>().ok();
     let (name, Some(measure)) = (&it.name, &it.measure) else {
-        let hint = "hint: `Measure: 13 wakes.` as last line of its comment (CONTRIBUTING.md)";
+        let hint = "hint: `Measure: 13 wakes.` as the last line of its comment (CONTRIBUTING.md)";
         let needs_measure = is_time || is_real || !file.in_protocol();
         let needs_name = !is_real || DECIDES.iter().any(|folder| file.path.starts_with(folder));
         return match it.name.is_empty() {
@@ -76,7 +76,7 @@ fn problem(it: &Constant, file: &RustFile) -> Option<String> {
     } else if measure == "share of the time run" && !file.path.ends_with("windrow-plan/src/explore.rs") {
         Some(format!("{name}: the account of windrow_plan::explore is the only one"))
     } else if is_time && !measure.starts_with("chosen, ") {
-        Some(format!("{name}: a time is no multiple of {measure:?}"))
+        Some(format!("{name}: a time is not a multiple of {measure:?}"))
     } else if stated.is_some_and(|stated| number(&it.value).is_some_and(|value| value != stated)) {
         Some(format!("{name} is not {measure:?}"))
     } else {
@@ -98,7 +98,7 @@ fn a_constant_has_a_measure() {
         ("/// Measure: 13 wakes.\nconst A: f64 = 12.0;", "A is not \"13 wakes\""),
         ("/// Measure: share of the time run.\nconst A: f64 = 0.1;", "explore is the only one"),
         ("/// Measure: 13 snoozes.\nconst A: f64 = 1.0;", "no measure begins like \"13 snoozes\""),
-        ("/// Measure: 1 wake.\nconst A: Nanos = Nanos(5.0);", "a time is no multiple of"),
+        ("/// Measure: 1 wake.\nconst A: Nanos = Nanos(5.0);", "a time is not a multiple of"),
         ("fn f() { wait(Duration::from_millis(5)) }", "Duration::from_millis(5) has no name"),
         ("fn f() { if a > 1.5 * b { 1e9 } else { 2.0 } }", ":1: 1.5 has no name"),
     ] {

@@ -31,7 +31,9 @@ pub(super) fn check(files: &[RustFile]) -> Vec<String> {
                 *of == name && [one, other].iter().all(|module| modules.split(' ').any(|it| it == *module))
             };
             if !ALLOWED.iter().any(is_allowed) {
-                problems.push(format!("{name}: the modules {one} and {other} use each other, perhaps through others"));
+                problems.push(format!(
+                    "{name}: the modules {one} and {other} use each other, perhaps through other modules"
+                ));
             }
         }
     }

@@ -85,8 +85,8 @@ fn printed(file: &RustFile) -> Vec<String> {
     let types = matches(derived, &file.source.code).into_iter().filter(|_| file.in_protocol());
     let problem = |(at, body): (usize, &str)| {
         let cell = ["MaybeUninit", "ManuallyDrop"].into_iter().find(|cell| body.contains(cell))?;
-        let hint = "hint: write it by hand, without what may hold nothing";
-        Some(format!("{}: derive(Debug) beside {cell}\n    {hint}", file.place(at)))
+        let hint = "hint: write it by hand, without the fields that may hold nothing";
+        Some(format!("{}: derive(Debug) on a type with {cell}\n    {hint}", file.place(at)))
     };
     types.filter_map(problem).collect()
 }

@@ -16,7 +16,7 @@ pub(super) fn check(folder: &str, files: &Crate) -> Vec<String> {
                     problems.push(format!("{place}: {name} without its partner\n    {hint}"));
                 }
                 None => {
-                    let hint = "hint: write it in full, and in no macro that does not take expressions";
+                    let hint = "hint: write it in full, and not inside a macro that does not take expressions";
                     problems
                         .push(format!("{place}: write Ordering::{name}, so that every ordering is found\n    {hint}"));
                 }

@@ -368,7 +368,7 @@ def _result(out: Array | None, shape: tuple[int, int], a: Array, b: Array) -> Ar
 
 def _each(m: int, ranks: int) -> int:
     if m % ranks:
-        raise ValueError(f"{m} rows cannot be dealt out to {ranks} ranks")
+        raise ValueError(f"{m} rows cannot be divided evenly among {ranks} ranks")
     return m // ranks
 
 

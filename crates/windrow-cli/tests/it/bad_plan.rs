@@ -23,8 +23,8 @@ fn arguments() {
             good.replace("matmul-all-reduce", "matmul"),
             &["'matmul'", "matmul-all-reduce, matmul-reduce-scatter, all-gather-matmul"][..],
         ),
-        (good.replace("--m 1024", "--m 0"), &["'0' for '--m", "give a whole number, 1 at least"]),
-        (good.replace("--m 1024", "--m -5"), &["'-5' for '--m", "1 at least"]),
+        (good.replace("--m 1024", "--m 0"), &["'0' for '--m", "give a whole number, at least 1"]),
+        (good.replace("--m 1024", "--m -5"), &["'-5' for '--m", "at least 1"]),
         (good.replace("--m 1024", "--m 1.5"), &["'1.5' for '--m", "whole number"]),
         (good.replace("--m 1024", "--m 1e3"), &["'1e3' for '--m"]),
         (good.replace("--m 1024", ""), &["required", "--m <ROWS>"]),
@@ -38,8 +38,8 @@ fn arguments() {
         ),
         (good.replace("--m 1024", "--m 9223372036854775807").replace("64", "1"), &["larger than any memory"]),
         (good.replace("--m 1024", "--m 99999999999999999999"), &["for '--m"]),
-        (good.replace("--ranks 4", "--ranks 0"), &["'0' for '--ranks", "2 at least"]),
-        (good.replace("--ranks 4", "--ranks 1"), &["one rank has no other to communicate with", "2 at least"]),
+        (good.replace("--ranks 4", "--ranks 0"), &["'0' for '--ranks", "at least 2"]),
+        (good.replace("--ranks 4", "--ranks 1"), &["one rank has no other rank to communicate with", "at least 2"]),
         (good.replace("--ranks 4", "--ranks -2"), &["'-2' for '--ranks"]),
         (good.replace("--ranks 4", "--ranks two"), &["'two' for '--ranks"]),
         (good.replace("--ranks 4", ""), &["required", "--ranks <RANKS>"]),
@@ -47,17 +47,18 @@ fn arguments() {
         (
             calibrated.replace("all-reduce", "reduce-scatter").replace("1024", "1023"),
             &[
-                "1023 rows cannot be dealt out to 4 ranks: matmul-reduce-scatter gives each rank as many",
+                "1023 rows cannot be divided evenly among 4 ranks, but matmul-reduce-scatter gives each rank the same \
+                 number",
                 "hint: give an --m that is a multiple of 4, such as 1020 or 1024",
             ],
         ),
         (
             calibrated.replace("matmul-all-reduce", "all_gather_matmul").replace("1024", "3"),
-            &["3 rows cannot be dealt out to 4 ranks: all-gather-matmul", "a multiple of 4, such as 4\n"],
+            &["3 rows cannot be divided evenly among 4 ranks, but all-gather-matmul", "a multiple of 4, such as 4\n"],
         ),
         (
             good.replace("all-reduce", "reduce-scatter") + " --align 18446744073709551615",
-            &["is a multiple of 18446744073709551615 and of 4 ranks", "hint: give a smaller --align"],
+            &["least common multiple of 18446744073709551615 and the 4 ranks", "hint: give a smaller --align"],
         ),
         (
             format!("{good} --fused-kernel"),
@@ -68,11 +69,11 @@ fn arguments() {
         (format!("{good} --element-bytes 0"), &["'0' for '--element-bytes"]),
         (format!("{calibrated} --per-tile 5"), &["--per-tile <US>", "cannot be used with", "--calibrate"]),
         (format!("{good} --format nccl-tests --compute-kernel gemm"), &["--format msprof, nsys or torch"]),
-        (format!("{good} --max-tiles 0"), &["'0' for '--max-tiles", "1 at least, which is not to tile"]),
+        (format!("{good} --max-tiles 0"), &["'0' for '--max-tiles", "at least 1; 1 means no tiling"]),
         (format!("{good} --contention 1.2"), &["'1.2' for '--contention", "such as 1.3,1.05"]),
-        (format!("{good} --contention 0.5,1"), &["both are 1 at least"]),
-        (format!("{good} --contention 1,nan"), &["both are 1 at least"]),
-        (format!("{good} --contention -1,1"), &["both are 1 at least"]),
+        (format!("{good} --contention 0.5,1"), &["both must be at least 1"]),
+        (format!("{good} --contention 1,nan"), &["both must be at least 1"]),
+        (format!("{good} --contention -1,1"), &["both must be at least 1"]),
         (
             good.replace("--cost samples.csv", ""),
             &[
@@ -94,30 +95,33 @@ fn files_of_samples() {
     let rest = "communicate,256,60\ncommunicate,512,90\ncommunicate,1024,150\n";
     let compute = |lines: &str| format!("{header}{rest}{lines}");
     for (content, says) in [
-        ("", &["samples.csv:1: the file is empty", "hint: its first line is stage,m,microseconds"][..]),
+        ("", &["samples.csv:1: the file is empty", "hint: its first line must be stage,m,microseconds"][..]),
         ("\n \n", &["samples.csv:1: the file is empty"]),
         ("compute,256,50\n", &["samples.csv:1: the header is \"compute,256,50\"", "hint: "]),
         ("m,stage,microseconds\n", &["samples.csv:1: the header is"]),
-        (header, &["samples.csv has no samples of the stage compute", "hint: measure both stages"]),
-        (&format!("{header}compute,1,1\ncompute,2,2\ncompute,3,3\n"), &["no samples of the stage communicate"]),
+        (
+            header,
+            &["samples.csv has no samples for stage compute", "hint: measure at least three sizes for each stage"],
+        ),
+        (&format!("{header}compute,1,1\ncompute,2,2\ncompute,3,3\n"), &["no samples for stage communicate"]),
         (
             &compute("compute,256,50\ncompute,257,50.1\n"),
-            &["samples.csv, stage compute: 2 different sizes are too few", "hint: measure three"],
+            &["samples.csv, stage compute: 2 different sizes are too few", "hint: measure at least three"],
         ),
         (&compute("compute,1,50\ncompute,1,51\ncompute,1,52\n"), &["1 different sizes are too few"]),
         (
             &compute("gather,256,50\n"),
-            &["samples.csv:5: the stage \"gather\" is not known", "hint: it is compute or communicate"],
+            &["samples.csv:5: stage \"gather\" is not known", "hint: a stage is compute or communicate"],
         ),
-        (&compute("\nCompute,256,50\n"), &["samples.csv:6: the stage \"Compute\" is not known"]),
+        (&compute("\nCompute,256,50\n"), &["samples.csv:6: stage \"Compute\" is not known"]),
         (&compute("compute,256\n"), &["samples.csv:5: 2 fields instead of 3"]),
         (&compute("compute,256,50,7\n"), &["samples.csv:5: 4 fields instead of 3"]),
-        (&compute("compute,0,50\n"), &["samples.csv:5: m is \"0\"", "1 at least"]),
+        (&compute("compute,0,50\n"), &["samples.csv:5: m is \"0\"", "at least 1"]),
         (&compute("compute,-256,50\n"), &["samples.csv:5: m is \"-256\""]),
         (&compute("compute,2.5,50\n"), &["samples.csv:5: m is \"2.5\""]),
         (
             &compute("compute,256,-50\n"),
-            &["samples.csv:5: microseconds are \"-50\"", "hint: a time is a number above 0"],
+            &["samples.csv:5: microseconds are \"-50\"", "hint: a time must be a number above 0"],
         ),
         (&compute("compute,256,0\n"), &["samples.csv:5: microseconds are \"0\""]),
         (&compute("compute,256,nan\n"), &["samples.csv:5: microseconds are \"nan\""]),
@@ -126,11 +130,7 @@ fn files_of_samples() {
         (&compute("compute,256,fast\n"), &["samples.csv:5: microseconds are \"fast\""]),
         (
             &compute("compute,256,50\ncompute,512,20\ncompute,1024,90\n"),
-            &[
-                "samples.csv, stage compute: 512 rows take 20.0 us, less than the 50.0 us of 256",
-                "hint: ",
-                "--tolerance ",
-            ],
+            &["samples.csv, stage compute: 512 rows take 20.0 us, but 256 take 50.0 us", "hint: ", "--tolerance "],
         ),
     ] {
         check(&[("samples.csv", content.as_bytes())], line, 65, says);
@@ -162,7 +162,7 @@ fn plans_to_replay() {
         (r#"{"tiles": 1024}"#, &["plan.json: invalid type", "line 1"]),
         (r#"{"tiles": [512, -512, 1024]}"#, &["plan.json: invalid value: integer `-512`"]),
         (r#"{"tiles": [512, 511.5]}"#, &["plan.json: invalid type"]),
-        (r#"{"tiles": []}"#, &["plan.json: its tiles have 0 rows, the operation has 1024", "hint: check --m"]),
+        (r#"{"tiles": []}"#, &["plan.json: its tiles have 0 rows, but the operation has 1024", "hint: check --m"]),
         (r#"{"tiles": [512, 256]}"#, &["plan.json: its tiles have 768 rows"]),
         (r#"{"tiles": [18446744073709551615, 1025]}"#, &["plan.json: its tiles have more rows than can be counted"]),
         (r#"{"tiles": [512, 0, 512]}"#, &["plan.json: tile 1 has no rows"]),

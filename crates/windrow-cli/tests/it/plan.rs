@@ -62,7 +62,7 @@ fn the_example_of_the_guide() {
     near(&plan["fits"]["compute"]["whole_us"], 803.1, 0.5);
     near(&plan["fits"]["communicate"]["whole_us"], 930.9, 0.5);
     let why = plan["why"].as_str().unwrap();
-    assert!(why.starts_with("communication limits, the tiles hide computation behind it; 121"), "{why}");
+    assert!(why.starts_with("communication is the bottleneck, and the tiles hide the computation; 121"), "{why}");
     let losses = ["whole_us", "expansion_us", "contention_us", "waiting_us"].map(|key| &plan["losses"][key]);
     near(&plan["predicted_us"], losses.iter().map(|loss| loss.as_f64().unwrap()).sum(), 1e-6);
 }
@@ -111,9 +111,9 @@ fn people_get_the_same_in_words() {
     let said = with_guide().line(GUIDE).ok();
     assert_eq!(said.stderr, "");
     for part in [
-        "tile {128, 512, 768, 1152, 1536}: communication limits, the tiles hide computation behind it\n",
+        "tile {128, 512, 768, 1152, 1536}: communication is the bottleneck, and the tiles hide the computation\n",
         "matmul-all-reduce of 4096 x 3072 times 3072 x 8192 on 8 ranks, tiles aligned to 128\n",
-        "model: two kernels, run in tiles; a tile takes the time of its samples\n",
+        "model: two kernels, run in tiles; a tile takes the time its samples took\n",
         "{1024 x 4}\n",
         "{512, 896 x 4}\n",
         "bound ",
@@ -262,7 +262,7 @@ fn many_places_to_cut_are_taken_in_multiples() {
         "plan matmul-all-reduce --m 4000000000000000000 --n 1 --k 1 --ranks 2 --cost samples.csv --align 1 --json";
     let plan = place.line(line).ok().summary();
     assert_eq!(rows(&plan["tiles"]).iter().sum::<u64>(), 4_000_000_000_000_000_000);
-    assert!(plan["notes"].to_string().contains("the short-long rule may have more than 1048576 tiles here"), "{plan}");
+    assert!(plan["notes"].to_string().contains("the short-long rule may give more than 1048576 tiles here"), "{plan}");
     assert_eq!(plan["alternatives"].get("short_long_rule"), None);
 }
 
@@ -300,7 +300,9 @@ fn plans_are_replayed_and_compared() {
     assert!(plan["notes"].to_string().contains("ragged.json has tiles that are not aligned to 128 rows"));
 
     let said = place.line(&line).ok().stdout;
-    for part in ["rule.json            1282.", "+5.7 %  {512, 896 x 4}\n", "saved.json: said 121", "rule.json: 128"] {
+    for part in
+        ["rule.json            1282.", "+5.7 %  {512, 896 x 4}\n", "saved.json: predicted 121", "rule.json: 128"]
+    {
         assert!(said.contains(part), "lacks {part:?}\n{said}");
     }
 
@@ -429,9 +431,9 @@ fn tiles_are_dealt_out_to_ranks() {
         }
         assert_eq!((&plan["align"], &plan["grain"]), (&json!(128), &json!(384)));
         let notes = plan["notes"].to_string();
-        let says = "tiles begin at multiples of 384 rows: of 128, and of the 3 ranks they are dealt out to";
+        let says = "tiles begin at multiples of 384 rows, the least common multiple of 128 and the 3 ranks";
         assert!(notes.contains(says), "{notes}");
-        let says = "odd.json cannot be run: its tile of 128 rows cannot be dealt out to 3 ranks";
+        let says = "odd.json cannot be run: its tile of 128 rows cannot be divided evenly among 3 ranks";
         assert!(notes.contains(says) && !notes.contains("even.json"), "{notes}");
         assert!(place.line(&line).ok().stdout.contains("on 3 ranks, tiles aligned to 384\n"));
     }
@@ -439,7 +441,7 @@ fn tiles_are_dealt_out_to_ranks() {
     let line = "plan matmul-all-reduce --m 3001 --n 8192 --k 3072 --ranks 3 --cost samples.csv --json";
     let plan = place.line(line).ok().summary();
     assert_eq!(plan["grain"], 128);
-    assert!(!plan["notes"].to_string().contains("dealt out"), "{plan}");
+    assert!(!plan["notes"].to_string().contains("least common multiple"), "{plan}");
 }
 
 /// Times that no fit comes near, for every possible tile: they are looked up. A note says so, and what a fit would miss.
@@ -458,7 +460,7 @@ fn what_was_measured_for_all_tiles_needs_no_fit() {
     let tiles = rows(&plan["tiles"]);
     assert!(tiles.iter().sum::<u64>() == 1024 && tiles.iter().all(|tile| tile / 128 % 3 != 1), "{plan}");
     assert!(
-        plan["notes"].to_string().contains("every tile there can be was measured, so the computation is looked up"),
+        plan["notes"].to_string().contains("every possible tile was measured, so the computation is looked up"),
         "{plan}"
     );
     let said = place.line(&format!("{line} --m 1024")).ok().stdout;
@@ -543,7 +545,7 @@ fn a_cut_has_to_gain_more_than_predictions_are_off_by() {
     assert!(rows(&plan["alternative_tiles"]["exact"]).len() > 1, "{plan}");
     let said = place.line(line).ok().stdout;
     let margin =
-        format!("margin: a cut has to gain more than {:.1} %, by which predictions may be off\n", 100.0 * error);
+        format!("margin: a cut has to gain more than {:.1} %, the possible error of the predictions\n", 100.0 * error);
     assert!(said.contains(&margin) && said.contains("  exact "), "{said}");
     let two = place.line(&format!("{line} --family two-sizes --json")).ok().summary();
     assert_eq!((&two["verdict"], &two["margin"]), (&plan["verdict"], &plan["margin"]));
@@ -560,14 +562,14 @@ fn a_loose_fit_gives_a_plan_and_says_what_that_means() {
     let worst = plan["fits"]["compute"]["worst"].as_f64().unwrap();
     assert!((0.1..0.3).contains(&worst), "{plan}");
     let notes = plan["notes"].to_string();
-    assert!(notes.contains("the fit of the computation is loose: 512 rows took 133.1 us, it gives "), "{notes}");
+    assert!(notes.contains("the fit of the computation is loose: 512 rows took 133.1 us; the predicted "), "{notes}");
     let off = format!(
-        "predictions may be off by {:.1} %; if a lane takes as much more or less time, another cut is faster by ",
+        "predictions may be off by {:.1} %; if a lane takes that much more or less time, another cut is at most ",
         100.0 * worst
     );
     assert!(notes.contains(&off), "{notes}");
     assert!(
-        notes.contains(" % at most; so close to it that they may be better: ") && notes.contains("uniform"),
+        notes.contains(" % faster; alternatives so close that they may be better: ") && notes.contains("uniform"),
         "{notes}"
     );
     let strict = format!("{line} --tolerance 5%");
@@ -636,7 +638,7 @@ fn ranks_of_this_process_calibrate() {
 fn a_calibration_beyond_its_tolerance_is_refused_with_its_samples() {
     let place = Place::new();
     let line = format!("{SHAPE} {CALIBRATE} --refine --samples-out s.csv --tolerance 0.0000001%");
-    let hint = "or plan with a fit that is off by as much: --tolerance ";
+    let hint = "or plan with a fit that is off by that much: --tolerance ";
     let ran = place.line(&line);
     assert!(ran.code == Some(65) && ran.stderr.contains(hint) && ran.stdout.is_empty(), "{}", ran.stderr);
     assert_eq!(place.read("s.csv").iter().filter(|&&byte| byte == b'\n').count(), 1 + 2 * 5 * 12);
@@ -680,7 +682,7 @@ fn what_was_the_fastest_is_kept() {
     assert_eq!(plan["verdict"] == "do-not-tile", rows(&plan["tiles"]).len() == 1);
     assert_eq!(plan["contention"], json!({"compute": 1.5, "communicate": 1.25}));
     let why = plan["why"].as_str().unwrap();
-    assert!(why.contains("run, it took ") && why.contains(&format!("{:.1} us", took(&refined[0]))), "{why}");
+    assert!(why.contains("run, at ") && why.contains(&format!("{:.1} us", took(&refined[0]))), "{why}");
     // The planner's cut was run; otherwise the predictions came from elsewhere.
     assert!(refined.iter().any(|run| run["tiles"] == plan["alternative_tiles"]["planned"]), "{plan}");
     assert!(plan["alternatives"]["planned"].is_number());
@@ -708,7 +710,7 @@ fn calibrations_that_cannot_be_are_refused() {
     refused(long, "hint: give a larger --align");
     refused(&format!("{shape} --ranks 2 --calibrate mpi --link 100,5"), "those of MPI already have a link");
     let dealt = "plan all-gather-matmul --m 4097 --n 64 --k 64 --ranks 2 --calibrate in-process --samples-out new.csv";
-    refused(dealt, "4097 rows cannot be dealt out to 2 ranks");
+    refused(dealt, "4097 rows cannot be divided evenly among 2 ranks");
     assert!(!place.path("new.csv").exists(), "nothing was measured");
     let taken = format!("{shape} --ranks 2 --calibrate in-process --samples-out samples.csv");
     place.line(&taken).fails(&taken, 73, &["already exists"]);

@@ -198,34 +198,42 @@ fn tables_that_cannot_be_are_refused() {
         &NSYS.replace("t.csv", "op.csv"),
         65,
         &[
-            "op.csv has the columns \"Device_id\", \"Model ID\", ",
-            "without Name and Duration (ns)",
+            "it has the columns \"Device_id\", \"Model ID\", ",
+            "op.csv lacks Name and Duration (ns): ",
             "nsys stats --report cuda_gpu_trace --format csv",
         ],
     );
-    refused(NSYS, 2, &["t.csv:", "the rows of the kernel are not known", "--sizes 256,512,1024", "--size-column"]);
+    refused(
+        NSYS,
+        2,
+        &["t.csv:", "the number of rows of this kernel is not known", "--sizes 256,512,1024", "--size-column"],
+    );
     refused(
         &format!("{NSYS} --sizes 256,512,1024"),
         65,
-        &["8 kernels of the computation cannot be divided among 3 sizes"],
+        &["8 computation kernels cannot be divided evenly among 3 sizes"],
     );
-    refused(&format!("{NSYS} --sizes 256,0"), 2, &["1 at least"]);
+    refused(&format!("{NSYS} --sizes 256,0"), 2, &["at least 1"]);
     refused(&format!("{NSYS} --sizes 256 --size-column GrdX"), 2, &["cannot be used with"]);
-    refused(&format!("{NSYS} --size-column Name"), 65, &["t.csv:", ": Name is \"", "which gives no number of rows"]);
-    refused(&format!("{NSYS} --size-column rows"), 65, &["without Name and Duration (ns) and rows"]);
+    refused(
+        &format!("{NSYS} --size-column Name"),
+        65,
+        &["t.csv:", ": Name is \"", "which does not give a number of rows"],
+    );
+    refused(&format!("{NSYS} --size-column rows"), 65, &["lacks Name and Duration (ns) and rows: "]);
     refused(
         &TORCH.replace("aten::addmm", "aten::empty"),
         65,
-        &["k.csv:4: CUDA time avg is \"0.000us\"", "--time-column names another"],
+        &["k.csv:4: CUDA time avg is \"0.000us\"", "--time-column selects another"],
     );
     for (text, says) in [
-        ("", "op.csv is empty, without Op Name and Task Duration(us)"),
+        ("", "op.csv lacks Op Name and Task Duration(us): it is empty"),
         ("Op Name,Task Duration(us)\nMatMul,1,2\n", "op.csv:2: 3 fields instead of 2"),
         ("Op Name,Task Duration(us)\nMatMul,fast\n", "op.csv:2: Task Duration(us) is \"fast\""),
         ("Op Name,Task Duration(us)\n\"MatMul,1\n", "op.csv:2: 1 fields instead of 2"),
         (
             "Op Name,Task Duration(us),Input Shapes\nMatMul,1,N/A\nhcom_allReduce,1,N/A\n",
-            "op.csv:2: Input Shapes is \"N/A\", which gives no number",
+            "op.csv:2: Input Shapes is \"N/A\", which does not give a number",
         ),
     ] {
         place.file("op.csv", text);

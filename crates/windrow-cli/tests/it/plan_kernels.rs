@@ -62,11 +62,11 @@ fn the_numbers_of_the_guide_s_example_are_printed() {
     let lines: Vec<&str> = said.lines().map(str::trim).collect();
     for line in [
         "t = 0 + 0.196080 m us from m = 0 on",
-        "short-long rule: communication limits, m0 = max(171, 192, 384) = 384",
-        "communication of 384 rows takes 142.2 us, times 1.15 = 163.6 us",
-        "the other lane takes that for m1 = 834, aligned 768",
-        "count = (4096 - 384) / 768 = 4.83, rounded down 4",
-        "m1 = (4096 - 384) / 4 = 928, aligned 896",
+        "short-long rule: communication is the bottleneck, m0 = max(171, 192, 384) = 384",
+        "communication of 384 rows takes 142.2 us; times 1.15 = 163.6 us",
+        "the other lane takes that long for m1 = 834, aligned to 768",
+        "count = (4096 - 384) / 768 = 4.83, rounded down to 4",
+        "m1 = (4096 - 384) / 4 = 928, aligned to 896",
         "m0 = 4096 - 4 x 896 = 512: {512, 896 x 4}",
     ] {
         assert!(lines.contains(&line), "lacks {line:?}\n{said}");
@@ -190,13 +190,13 @@ fn a_table_can_be_replayed() {
         &line,
         65,
         &[
-            "t.h: the table has nothing for 8193 rows, it has from 256 to 8192 rows\n",
+            "t.h: the table has no entry for 8193 rows; it covers 256 to 8192 rows\n",
             "hint: write one with --table-m 8193",
         ],
     );
     place.file("t.csv", "m_from,m_to,tileM,tileNum,tailM,tailNum\n1,2,3\n");
     let line = format!("{GUIDE} --replay t.csv");
-    place.line(&line).fails(&line, 65, &["t.csv:2: \"1,2,3\" is no row of a table", "hint: "]);
+    place.line(&line).fails(&line, 65, &["t.csv:2: \"1,2,3\" is not a row of a table", "hint: "]);
 }
 
 /// If rows are dealt out to ranks, so are those of every tile of a table.
@@ -225,10 +225,10 @@ fn tables_that_cannot_be_are_refused() {
     refused("--family two-sizes --table t.csv --table-m 512..256", "such as 512,1024..8192");
     refused("--family two-sizes --table t.csv --table-m 1..5000..1", "more than 4096 numbers of rows");
     refused("--family three", "two-sizes");
-    refused("--min-tile 0", "1 at least");
+    refused("--min-tile 0", "at least 1");
     let dealt = "plan all-gather-matmul --m 4096 --n 64 --k 64 --ranks 4 --cost samples.csv --family two-sizes";
     let line = format!("{dealt} --table t.csv --table-m 256,1001");
-    place.line(&line).fails(&line, 2, &["1001 rows cannot be dealt out to 4 ranks"]);
+    place.line(&line).fails(&line, 2, &["1001 rows cannot be divided evenly among 4 ranks"]);
     let refined =
         "plan matmul-all-reduce --m 64 --n 8 --k 8 --ranks 2 --calibrate in-process --refine --family two-sizes";
     place.line(refined).fails(refined, 2, &["--refine runs cuts of any family"]);

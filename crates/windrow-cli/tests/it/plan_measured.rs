@@ -36,7 +36,7 @@ fn a_run_is_compared_with_its_prediction_and_drawn_below_it() {
     let predicted = measured["predicted_us"].as_f64().unwrap();
     assert!((measured["late"].as_f64().unwrap() - (1460.5 / predicted - 1.0)).abs() < 1e-12, "{measured}");
     let said = place.line(&line).ok().stdout;
-    assert!(said.contains("  run.json: {2048 x 2} took 1460.5 us, predicted 1"), "{said}");
+    assert!(said.contains("  run.json: {2048 x 2} took 1460.5 us (1"), "{said}");
 
     // The plan, the prediction of the run's tiles, and the run.
     let svg = String::from_utf8(place.read("t.svg")).unwrap();
@@ -78,15 +78,15 @@ fn runs_that_cannot_be_are_refused() {
     for (text, says) in [
         ("not json".to_owned(), "run.json: expected ident"),
         ("[512]".to_owned(), "run.json: "),
-        (with("schema", json!(2)), "run.json: a timeline of version 2, and this windrow reads version 1"),
-        (with("tiles", json!([4096])), "run.json: 1 tiles, and compute_us has 2 spans"),
+        (with("schema", json!(2)), "run.json: the timeline has version 2, but this windrow reads version 1"),
+        (with("tiles", json!([4096])), "run.json: 1 tiles, but compute_us has 2 spans"),
         (with("tiles", json!([4096, 0])), "run.json: tile 1 has no rows"),
         (with("compute_us", json!([[0, 1], [2, 1]])), "run.json: span 1 of compute_us is [2.0, 1.0]"),
         (with("communicate_us", json!([[-1, 1], [1, 2]])), "run.json: span 0 of communicate_us is [-1.0, 1.0]"),
         (with("end_us", json!(-5)), "run.json: end_us is -5"),
         (
             with("tiles", json!([2048, 2049])),
-            "run.json: its tiles have 4097 rows, the operation has 4096\nhint: check --m",
+            "run.json: its tiles have 4097 rows, but the operation has 4096\nhint: check --m",
         ),
     ] {
         place.file("run.json", text);

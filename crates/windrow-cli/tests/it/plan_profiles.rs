@@ -165,7 +165,7 @@ fn files_that_are_none_are_refused_before_anything_is_measured() {
     for (text, says) in [
         ("not json", "p.json:1:2: "),
         ("{\"schema\": 1,\n\"profiles\": [3]}", "p.json:2:"),
-        ("{\"schema\": 7}", "p.json: profiles of version 7, and this windrow reads version 1"),
+        ("{\"schema\": 7}", "p.json: the profiles have version 7, but this windrow reads version 1"),
     ] {
         place.file("p.json", text);
         place.line(&read).fails(&read, 65, &[says, "hint: "]);
@@ -238,7 +238,7 @@ fn n_and_k_between_measured_ones_are_interpolated() {
         &outside,
         65,
         &[
-            "p.json: n = 4096, k = 512 is outside of the range of the measured shapes: n = 2048, k = 512, ",
+            "p.json: n = 4096, k = 512 is outside the range of the measured shapes: n = 2048, k = 512, ",
             "hint: ",
             "--extrapolate",
         ],

@@ -63,13 +63,15 @@ fn the_verdict_flips_at_the_break_even() {
     }
     let said = |flags: &str| place.line(&format!("{line} {flags}")).ok().stdout;
     let tile = format!(
-        "  break-even: tile, unless both lanes take more than {factor:.2} times as long together\n  \
-         break-even: tile, unless a tile takes more than {micros:.1} us beyond its samples in each lane\n"
+        "  break-even: tile, unless both lanes take more than {factor:.2} times as long when they run together\n  \
+         break-even: tile, unless a tile takes more than {micros:.1} us longer than its samples in each lane\n"
     );
     assert!(said("").contains(&tile), "{}", said(""));
-    let not = format!("break-even: do not tile, unless both lanes take less than {factor:.2} times as long together\n");
+    let not = format!(
+        "break-even: do not tile, unless both lanes take less than {factor:.2} times as long when they run together\n"
+    );
     assert!(said("--contention 1.95,1.95").contains(&not), "{}", said("--contention 1.95,1.95"));
-    let not = format!("break-even: do not tile, unless a tile takes less than {micros:.1} us beyond its samples");
+    let not = format!("break-even: do not tile, unless a tile takes less than {micros:.1} us longer than its samples");
     assert!(said("--per-tile 60").contains(&not), "{}", said("--per-tile 60"));
     // Cutting never pays, so nothing is even.
     let none = plan("--max-tiles 1");
@@ -90,9 +92,9 @@ fn tiles_pay_for_themselves_and_one_tile_does_not() {
     assert_eq!((&costly["per_tile_us"], &costly["serial_us"]), (&json!(20.0), &free["serial_us"]));
     assert!(rows(&costly["tiles"]).len() < rows(&free["tiles"]).len(), "{costly}");
     let said = place.line(&format!("{line} --per-tile 20")).ok().stdout;
-    let model = "model: two kernels, run in tiles; a tile takes the time of its samples and 20 us more in each lane\n";
+    let model = "model: two kernels, run in tiles; a tile takes the time its samples took plus 20 us in each lane\n";
     assert!(said.contains(model), "{said}");
-    assert!(said.contains("of these two kernels; one that fuses both may take less\n"), "{said}");
+    assert!(said.contains("of these two kernels; a kernel that fuses both may take less\n"), "{said}");
 }
 
 /// The same times in other units and as other tables give the same plan.
@@ -136,9 +138,14 @@ fn tables_have_units() {
         "m,compute,communicate\n256,50\n",
         "",
         65,
-        &["t.csv:2: 2 fields instead of 3", "every line is m,compute,communicate"],
+        &["t.csv:2: 2 fields instead of 3", "every line must be m,compute,communicate"],
     );
-    refused("m,gemm_ms\n256,fast\n", "", 65, &["t.csv:2: gemm_ms is \"fast\"", "hint: a time is a number above 0"]);
+    refused(
+        "m,gemm_ms\n256,fast\n",
+        "",
+        65,
+        &["t.csv:2: gemm_ms is \"fast\"", "hint: a time must be a number above 0"],
+    );
     refused("m,gemm\n0,1\n", "", 65, &["t.csv:2: m is \"0\""]);
     refused("m,speed\n1,1\n", "", 65, &["t.csv:1: the header is", "m,compute,communicate"]);
     refused("m,gemm,matmul\n1,1,1\n", "", 65, &["t.csv:1: the header is"]);
@@ -152,7 +159,11 @@ fn tables_have_units() {
         "size,comm\n64 KiB,1\n",
         "",
         2,
-        &["t.csv:2: the rows of 65536 bytes are not known", "hint: give the bytes", "--element-bytes 2"],
+        &[
+            "t.csv:2: the number of rows in 65536 bytes is not known",
+            "hint: give the size of an element",
+            "--element-bytes 2",
+        ],
     );
 }
 
@@ -187,7 +198,7 @@ fn nccl_tests_give_the_times_of_messages() {
     let same = plan(&[("t.csv", wide)], "--cost t.csv");
     assert_eq!((&this["tiles"], &this["predicted_us"]), (&same["tiles"], &same["predicted_us"]));
     assert!(
-        notes(&this).contains("sizes of t.txt that are no whole number of rows of 16384 bytes are skipped: 2"),
+        notes(&this).contains("sizes in t.txt that are not a whole number of rows of 16384 bytes are skipped: 2"),
         "{this}"
     );
     // What is gathered has k columns, and bytes are those of all ranks.
@@ -201,8 +212,13 @@ fn nccl_tests_give_the_times_of_messages() {
 
     let other = "--format nccl-tests --element-bytes 2";
     refused(&text, "", 65, &["t.csv:1: the header is", "needs --format nccl-tests --element-bytes 2"]);
-    refused(&text, other, 65, &["t.csv has no samples of the stage compute"]);
-    refused(&text, "--format nccl-tests", 2, &["t.csv:10: the rows of 8 bytes are not known", "--element-bytes 2"]);
+    refused(&text, other, 65, &["t.csv has no samples for stage compute"]);
+    refused(
+        &text,
+        "--format nccl-tests",
+        2,
+        &["t.csv:10: the number of rows in 8 bytes is not known", "--element-bytes 2"],
+    );
     refused(&text.replace("     104 ", "     N/A "), other, 65, &["t.csv:12: time is \"N/A\"", "hint: "]);
 }
 
@@ -228,8 +244,8 @@ fn one_size_has_an_assumed_fixed_cost() {
     let why = this["why"].as_str().unwrap();
     assert!(why.contains("one size was measured") && why.contains("give --fixed-costs or --per-tile"), "{why}");
     assert_eq!(this["alternative_tiles"]["assumed"], given["tiles"], "{this}");
-    let says = "the communication was measured at one size, 16384 rows; assuming a fixed cost of 10.0 us and the rest in proportion, \
-                from 4096 rows on (set it with --fixed-costs C,M)";
+    let says = "the communication was measured at one size, 16384 rows; assuming a fixed cost of 10.0 us and, \
+                from 4096 rows on, time in proportion to the rows (set the fixed cost with --fixed-costs C,M)";
     assert!(notes(&this).contains(says), "{this}");
     let said = place.line(ONE_SHAPE).ok().stdout;
     assert!(
@@ -238,7 +254,7 @@ fn one_size_has_an_assumed_fixed_cost() {
     );
     assert!(said.contains("break-even: tiles would pay, unless both lanes take more than"), "{said}");
     let line = format!("{ONE_SHAPE} --fixed-costs 200,1");
-    let says = "t.csv, computation: 16384 rows took 200.0 us, no more than the fixed cost of 200.0 us";
+    let says = "t.csv, computation: 16384 rows took 200.0 us, which is no more than the fixed cost of 200.0 us";
     place.line(&line).fails(&line, 2, &[says, "hint: give smaller --fixed-costs"]);
     // A message that is shorter than the usual fixed cost.
     place.file("t.csv", "m,compute,communicate\n16384,200,8\n");
@@ -249,7 +265,7 @@ fn one_size_has_an_assumed_fixed_cost() {
 fn two_sizes_are_a_line() {
     let this = plan(&[("t.csv", "m,compute,communicate\n512,100,170\n1024,200,280\n")], "--cost t.csv");
     assert!(
-        notes(&this).contains("the communication was measured at two sizes, 512 and 1024 rows; assuming a line"),
+        notes(&this).contains("the communication was measured at two sizes, 512 and 1024 rows; assuming a linear cost"),
         "{this}"
     );
     let fit = &this["fits"]["communicate"];
@@ -270,7 +286,7 @@ fn ragged_rows_are_padded() {
             let this = plan(operation, m);
             assert_eq!((this["m"].as_u64(), rows(&this["tiles"]).iter().sum::<u64>()), (Some(padded), padded));
             assert!(rows(&this["tiles"]).iter().all(|tile| tile % 8 == 0), "{this}");
-            let says = format!("{m} rows are padded to {padded}, so that each of 8 ranks has as many");
+            let says = format!("{m} rows are padded to {padded}, so that each of the 8 ranks has the same number");
             assert!(notes(&this).contains(&says), "{this}");
         }
     }
@@ -293,7 +309,8 @@ fn one_size_off_the_line_is_skipped() {
         assert!(this["fits"]["communicate"]["worst"].as_f64().unwrap() < 1e-6, "{this}");
         let m = wrong as f64;
         let says = format!(
-            "one size of the communication does not fit the others and is skipped: {m} rows took {}, it gives {}, off by 75.0 %",
+            "one size of the communication does not fit the others and is skipped: {m} rows took {}; \
+             the predicted {} is off by 75.0 %",
             Nanos::micros(4.0 * straight(m)),
             Nanos::micros(straight(m))
         );

@@ -48,7 +48,7 @@ pub(crate) trait Ops<K, V> {
     /// Moves out the key and the function of an update. Called once at most; the key is not read again. A source without updates need not
     /// implement it.
     fn take_update(&mut self, at: usize) -> (K, Update<V>) {
-        unreachable!("operation {at} is an update, and its source does not implement `take_update`")
+        unreachable!("operation {at} is an update, but its source does not implement `take_update`")
     }
 
     /// Answers operation `at`, which did `verb`, with the previous value of its key, or with what its update has returned.

@@ -128,7 +128,7 @@ impl<K: Key> OrderedSet<K> {
             return self.map.at(spot).0;
         }
         let made = make(key);
-        assert!(made.borrow() == key, "the new key is not equal to the one that was looked for");
+        assert!(made.borrow() == key, "the new key is not equal to the one that was looked up");
         let spot = self.map.put(spot, key.prefix(), made, ());
         self.map.at(spot).0
     }

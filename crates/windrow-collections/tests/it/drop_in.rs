@@ -295,7 +295,7 @@ fn sets() {
 }
 
 #[test]
-#[should_panic(expected = "not equal to the one that was looked for")]
+#[should_panic(expected = "not equal to the one that was looked up")]
 fn another_key_is_made() {
     OrderedSet::<u32>::new().get_or_insert_with(&1, |_| 2);
 }

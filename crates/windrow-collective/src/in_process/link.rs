@@ -39,7 +39,7 @@ impl Link {
     /// # Panics
     /// The speed is not above 0.
     pub fn new(bytes_per_second: f64, latency: Duration) -> Self {
-        assert!(bytes_per_second > 0.0, "a link of {bytes_per_second} bytes a second");
+        assert!(bytes_per_second > 0.0, "the speed of a link is {bytes_per_second} bytes per second");
         Self { bytes_per_second, latency }
     }
 
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a link of NaN bytes a second")]
+    #[should_panic(expected = "the speed of a link is NaN bytes per second")]
     fn a_link_has_a_speed() {
         Link::new(f64::NAN, Duration::ZERO);
     }

@@ -82,7 +82,7 @@ fn ranks_that_call_something_else_are_named() {
         assert_eq!(one, [3]);
         before.unwrap_err().to_string()
     });
-    assert_eq!(errors, ["rank 0 called all_reduce of 8 f64, rank 2 called reduce_scatter of 3 f32 to 1"; 3]);
+    assert_eq!(errors, ["rank 0 called all_reduce of 8 f64, but rank 2 called reduce_scatter of 3 f32 to 1"; 3]);
 }
 
 #[test]
@@ -91,13 +91,13 @@ fn lengths_elements_and_roots_are_compared() {
     let cases: [(Calls, &str); 6] = [
         (
             [|r| r.all_reduce(&mut [0.0_f32; 2]), |r| r.all_reduce(&mut [0.0_f32; 3])],
-            "rank 0 called all_reduce of 2 f32, rank 1 called all_reduce of 3 f32",
+            "rank 0 called all_reduce of 2 f32, but rank 1 called all_reduce of 3 f32",
         ),
         ([|r| r.all_reduce(&mut [0_u64; 2]), |r| r.all_reduce(&mut [0.0_f64; 2])], "all_reduce of 2 f64"),
         ([|r| r.broadcast(0, &mut [0_u64]), |r| r.broadcast(1, &mut [0_u64])], "broadcast of 1 u64 from rank 1"),
-        ([|r| r.broadcast(2, &mut [0_u64]); 2], "a broadcast from rank 2 in a group of 2"),
+        ([|r| r.broadcast(2, &mut [0_u64]); 2], "cannot broadcast from rank 2 in a group of 2"),
         ([|r| r.all_gather(&[0_u64], &mut [0; 3]); 2], "rank 0 called all_gather of 1 u64 to 3 in a group of 2"),
-        ([|r| r.barrier(), |r| r.reduce_scatter::<f32>(&[], &mut [])], "rank 0 called barrier, rank 1"),
+        ([|r| r.barrier(), |r| r.reduce_scatter::<f32>(&[], &mut [])], "rank 0 called barrier, but rank 1"),
     ];
     for (calls, message) in cases {
         let errors = on_all(Group::new(2).ranks(), |mut rank| calls[rank.rank()](&mut rank).unwrap_err());

@@ -167,7 +167,7 @@ fn misfit(change: impl Fn(&mut [usize; 9]) + Sync, operation: Operation, tiles: 
 fn misfits_name_the_operand_and_reach_all_ranks() {
     type Change = fn(&mut [usize; 9]);
     let cases: [(Change, &str); 6] = [
-        (|s| s[0] = 5, "operand a: 5 rows of 3, 3 apart, take 15 elements; there are 12"),
+        (|s| s[0] = 5, "operand a: 5 rows of 3, 3 apart, take 15 elements, but there are 12"),
         (|s| s[2] = 2, "operand a: rows of 3 elements begin every 2"),
         (|s| s[3] = 2, "operand b: 2 rows, but a has 3 columns"),
         (|s| s[6] = 3, "operand c: 3 rows of 2, but the result has 4 rows of 2"),
@@ -182,18 +182,18 @@ fn misfits_name_the_operand_and_reach_all_ranks() {
         }
     }
     let errors = misfit(|_| {}, Operation::MatmulReduceScatter, &Tiles::None);
-    assert!(errors.iter().all(|error| error.contains("4 rows cannot be dealt out to 3 ranks")), "{errors:?}");
+    assert!(errors.iter().all(|error| error.contains("4 rows cannot be divided evenly among 3 ranks")), "{errors:?}");
     let errors = misfit(|_| {}, Operation::MatmulAllReduce, &Tiles::Uniform(0));
     assert!(errors.iter().all(|error| error.contains("0 uniform tiles")), "{errors:?}");
     let errors = misfit(|_| {}, Operation::MatmulAllReduce, &plan(&[4, 1]));
-    assert!(errors.iter().all(|error| error.contains("the tiles have 5 rows, the operation has 4")), "{errors:?}");
+    assert!(errors.iter().all(|error| error.contains("the tiles have 5 rows, but the operation has 4")), "{errors:?}");
 }
 
 #[test]
 fn ranks_that_disagree_are_named() {
     let fits = |s: &mut [usize; 9]| (s[4], s[5], s[7], s[8]) = (1, 2, 1, 2);
     let errors = misfit(fits, Operation::MatmulAllReduce, &Tiles::None);
-    assert_eq!(errors, ["matmul-all-reduce: n is 2 on rank 0, 1 on rank 1"; 3]);
+    assert_eq!(errors, ["matmul-all-reduce: n is 2 on rank 0, but 1 on rank 1"; 3]);
 
     type Call = fn(&mut Fused<Rank>, MatRef<'_, f32>, MatMut<'_, f32>) -> Result<(), Error>;
     let disagree = |call: Call| {
@@ -208,7 +208,7 @@ fn ranks_that_disagree_are_named() {
         0 => fused.matmul_all_reduce(one, one, c, &Tiles::None).map(drop),
         _ => fused.matmul_all_reduce(one, one, c, &Tiles::Uniform(2)).map(drop),
     });
-    assert_eq!(errors, ["matmul-all-reduce: how to tile is not at all on rank 0, uniform on rank 1"; 2]);
+    assert_eq!(errors, ["matmul-all-reduce: the tiling is none on rank 0, but uniform on rank 1"; 2]);
     let errors = disagree(|fused, one, c| match fused.rank() {
         0 => fused.matmul_all_reduce(one, one, c, &plan(&[1, 1])).map(drop),
         _ => fused.matmul_all_reduce(one, one, c, &plan(&[2])).map(drop),
@@ -219,5 +219,5 @@ fn ranks_that_disagree_are_named() {
         0 => fused.matmul_all_reduce(one, one, c, &Tiles::None).map(drop),
         _ => fused.communicator().barrier(),
     });
-    assert_eq!(errors, ["rank 0 called all_gather of 8 u64 to 16, rank 1 called barrier"; 2]);
+    assert_eq!(errors, ["rank 0 called all_gather of 8 u64 to 16, but rank 1 called barrier"; 2]);
 }

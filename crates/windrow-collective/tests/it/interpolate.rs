@@ -117,7 +117,7 @@ fn outside_of_the_range_only_if_asked_for() {
     let far = shape(operation, 4096, 1024);
     let refused = profiles.interpolated("a", "ib0", &far).unwrap_err();
     assert_eq!(refused.kind(), ProfilesErrorKind::Outside);
-    let says = "n = 4096, k = 1024 is outside of the range of the measured shapes: n = 2048, k = 1024, ";
+    let says = "n = 4096, k = 1024 is outside the range of the measured shapes: n = 2048, k = 1024, ";
     assert!(refused.to_string().starts_with(says) && refused.to_string().ends_with(", ..."), "{refused}");
     let profile = profiles.extrapolated("a", "ib0", &far).unwrap();
     assert!(profile.interpolation().unwrap().outside);

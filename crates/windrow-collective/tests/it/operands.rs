@@ -128,12 +128,12 @@ fn misfits_of_transposed_operands_are_named() {
     let fits = MatRef::new(&data, 2, 2);
     assert_eq!(
         run(MatRef::new(&data, 4, 4).transposed(), fits),
-        "operand a: 4 columns of 4, 4 apart, take 16 elements; there are 12"
+        "operand a: 4 columns of 4, 4 apart, take 16 elements, but there are 12"
     );
     assert_eq!(run(fits, MatRef::new(&data, 2, 3).transposed()), "operand b: 3 rows, but a has 2 columns");
     let error = MatRef::new(&data, 4, 4).pack().unwrap_err();
     assert_eq!(
         error,
-        Error::Shape { operand: "b", why: "4 rows of 4, 4 apart, take 16 elements; there are 12".to_owned() }
+        Error::Shape { operand: "b", why: "4 rows of 4, 4 apart, take 16 elements, but there are 12".to_owned() }
     );
 }

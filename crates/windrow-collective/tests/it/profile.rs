@@ -151,17 +151,17 @@ fn ranks_that_calibrate_differently_are_told_how() {
         other
     };
     for (other, said) in [
-        (Calibration { tiles: 3, ..base.clone() }, "the number of tiles in a row is 2 on rank 0, 3 on rank 1"),
-        (Calibration { repeats: 2, ..base.clone() }, "the number of repeats is 1 on rank 0, 2 on rank 1"),
-        (Calibration { align: 8, ..base.clone() }, "the alignment is 4 on rank 0, 8 on rank 1"),
-        (fitting(|fitting| fitting.tolerance = 0.25), "the tolerance of the fit is 0.1 on rank 0, 0.25 on rank 1"),
-        (fitting(|fitting| fitting.limit = 0.5), "the limit of the fit is 1000000 on rank 0, 0.5 on rank 1"),
-        (fitting(|fitting| fitting.noise = 0.5), "the noise of the fit is 1000 on rank 0, 0.5 on rank 1"),
+        (Calibration { tiles: 3, ..base.clone() }, "the number of consecutive tiles is 2 on rank 0, but 3 on rank 1"),
+        (Calibration { repeats: 2, ..base.clone() }, "the number of repeats is 1 on rank 0, but 2 on rank 1"),
+        (Calibration { align: 8, ..base.clone() }, "the alignment is 4 on rank 0, but 8 on rank 1"),
+        (fitting(|fitting| fitting.tolerance = 0.25), "the tolerance of the fit is 0.1 on rank 0, but 0.25 on rank 1"),
+        (fitting(|fitting| fitting.limit = 0.5), "the limit of the fit is 1000000 on rank 0, but 0.5 on rank 1"),
+        (fitting(|fitting| fitting.noise = 0.5), "the noise of the fit is 1000 on rank 0, but 0.5 on rank 1"),
         (
             fitting(|fitting| fitting.joints = Joints::Continuous),
-            "the joints of the fit is free on rank 0, continuous on rank 1",
+            "the kind of joints in the fit is free on rank 0, but continuous on rank 1",
         ),
-        (Calibration { rows: vec![4, 8, 16], ..base.clone() }, "m is 24 on rank 0, 28 on rank 1"),
+        (Calibration { rows: vec![4, 8, 16], ..base.clone() }, "m is 24 on rank 0, but 28 on rank 1"),
     ] {
         let errors = on_all(Group::new(3).ranks(), |mut fused| {
             let how = if fused.rank() == 1 { &other } else { &base };
@@ -191,9 +191,9 @@ fn ranks_that_refine_differently_are_told_how() {
     let case = case(Operation::MatmulAllReduce);
     let [m, n, k] = [case.m(), case.n, case.k];
     for (others, said) in [
-        (([m, n, k], 3), "the number of repeats is 2 on rank 0, 3 on rank 1"),
-        (([m + 4, n, k], 2), "m is 48 on rank 0, 52 on rank 1"),
-        (([m, n + 1, k], 2), "n is 5 on rank 0, 6 on rank 1"),
+        (([m, n, k], 3), "the number of repeats is 2 on rank 0, but 3 on rank 1"),
+        (([m + 4, n, k], 2), "m is 48 on rank 0, but 52 on rank 1"),
+        (([m, n + 1, k], 2), "n is 5 on rank 0, but 6 on rank 1"),
     ] {
         let errors = on_all(Group::new(3).ranks(), |mut fused| {
             fused.use_profile(profile(&case, "f32", [1.0, 5.0], [2.0, 7.0]));
@@ -210,9 +210,10 @@ fn ranks_that_refine_differently_are_told_how() {
 #[test]
 fn a_plan_of_fewer_tiles_says_what_it_gave_up() {
     let case = Case { operation: Operation::MatmulAllReduce, ranks: 2, each: 512, n: 5, k: 6, gap: 0 };
-    for (compute, communicate, limit) in
-        [([0.1, 5.0], [0.1, 6.0], "communication limits"), ([0.1, 6.0], [0.1, 5.0], "computation limits")]
-    {
+    for (compute, communicate, limit) in [
+        ([0.1, 5.0], [0.1, 6.0], "communication is the bottleneck"),
+        ([0.1, 6.0], [0.1, 5.0], "computation is the bottleneck"),
+    ] {
         let profile = profile(&case, "f32", compute, communicate).min_tile(1);
         let plan = profile.plan(512).unwrap();
         let best = plan.alternatives.iter().find(|cut| cut.name == "best").expect("a better one is known");
@@ -225,8 +226,11 @@ fn a_plan_of_fewer_tiles_says_what_it_gave_up() {
         let above = plan.predicted.0 / best.predicted.0 - 1.0;
         assert!(plan.gap >= above * (1.0 - 1e-9) && plan.gap <= above + 0.0011, "{} {above}", plan.gap);
         let said = plan.to_string();
-        assert!(said.contains(limit) && said.contains("the samples cannot tell more tiles from these"), "{said}");
-        assert!(!said.contains("is better than this one") && said.contains("rows are better by"), "{said}");
+        assert!(
+            said.contains(limit) && said.contains("the samples cannot distinguish a cut into more tiles from this one"),
+            "{said}"
+        );
+        assert!(!said.contains("is better than this one") && said.contains("rows are at most "), "{said}");
         // No smaller limit was set.
         assert_eq!(plan.inputs.most_tiles, usize::MAX);
         assert_eq!(profile.clone().most_tiles(100).plan(512).unwrap().inputs.most_tiles, 100);
@@ -251,7 +255,7 @@ fn what_cannot_be_calibrated_is_refused_everywhere() {
     };
     assert!(calibrate(&[2, 4]).contains("2 different sizes are too few"), "{}", calibrate(&[2, 4]));
     assert!(calibrate(&[]).contains("0 different sizes are too few"));
-    assert!(calibrate(&[2, 3, 4]).contains("a tile of 3 rows cannot be dealt out to 2 ranks"));
+    assert!(calibrate(&[2, 3, 4]).contains("a tile of 3 rows cannot be divided evenly among 2 ranks"));
     assert!(calibrate(&[2, 0, 4]).contains("tile 1 has no rows"));
 }
 
@@ -292,7 +296,7 @@ fn refining_needs_a_profile_and_rows_for_all() {
         })
     };
     assert!(refine(8).iter().all(|error| error.contains("no profile of all-gather-matmul for f32, n = 3, k = 3")));
-    assert!(refine(9).iter().all(|error| error.contains("9 rows cannot be dealt out to 2 ranks")));
+    assert!(refine(9).iter().all(|error| error.contains("9 rows cannot be divided evenly among 2 ranks")));
 }
 
 #[test]
@@ -485,7 +489,7 @@ fn profiles_that_cannot_be_are_not_read() {
     for (path, value, why) in [
         ("/contention/compute", serde_json::json!(0.9), "the slowdown of the computation is 0.9"),
         ("/align", 0.into(), "aligned to 0 rows"),
-        ("/noise", 0.into(), "a noise of 0"),
+        ("/noise", 0.into(), "the noise 0"),
         ("/samples/2/microseconds", serde_json::json!(-1.0), "the computation cannot be predicted"),
         ("/samples/5/m", 2.into(), "2 different sizes are too few"),
         ("/operation", "matmul".into(), "unknown variant `matmul`"),

@@ -108,7 +108,7 @@ fn a_file_that_cannot_be_read_is_named_with_the_place() {
     refused(
         &good.replace("\"schema\":1", "\"schema\":2"),
         ProfilesErrorKind::Version,
-        "version 2, and this windrow reads version 1",
+        "version 2, but this windrow reads version 1",
     );
     refused(&good.replacen("\"compute\":1.1", "\"compute\":0.5", 1), ProfilesErrorKind::Json, ":2:");
     refused(

@@ -211,8 +211,8 @@ fn what_no_factor_explains_is_refused_and_said() {
         outcome.trace = Trace { compute: span(0.0), communicate: span(1e-9), paces: Vec::new(), end: Nanos(2e-9) };
     };
     for (change, why) in [
-        (both_sides, "off to both sides"),
-        (late, "predictions would still be off by 33.3 %, after 33.3 %"),
+        (both_sides, "off in both directions"),
+        (late, "predictions would still be off by 33.3 %, compared with 33.3 % before"),
         (nothing, "cannot be predicted: the time of 8 rows is 0 ns"),
     ] {
         let mut profile = fresh.clone();

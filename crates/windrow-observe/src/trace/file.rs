@@ -33,7 +33,7 @@ pub(super) fn write(process: &ProcessTrace, threads: Vec<ThreadTrace>, now: u64)
     // A failure to write on stderr cannot be reported.
     let mut stderr = io::stderr().lock();
     if let Err(error) = written {
-        let hint = "hint: name a file in a folder that can be written";
+        let hint = "hint: specify a file in a writable folder";
         let _ = writeln!(stderr, "windrow: {VARIABLE}: {}: {error}; {hint}", path.display());
         return;
     }
@@ -42,7 +42,8 @@ pub(super) fn write(process: &ProcessTrace, threads: Vec<ThreadTrace>, now: u64)
         let hint = "hint: trace a shorter run";
         let _ = writeln!(
             stderr,
-            "windrow: {VARIABLE}: {}: the oldest {dropped} events were dropped, at most {most} are kept of a thread; {hint}",
+            "windrow: {VARIABLE}: {}: the oldest {dropped} events were dropped; at most {most} are kept per thread; \
+             {hint}",
             path.display()
         );
     }

@@ -74,7 +74,9 @@ fn the_verdict_says_what_to_do() {
     );
     let launch = law(350_000.0, 700.0, 2_000.0).verdict(half).to_string();
     assert!(
-        launch.contains("25.7x at B = 32.0 of 64.0 in flight; callers come in turns: allow a longer wait ("),
+        launch.contains(
+            "25.7x at B = 32.0 of 64.0 in flight; callers arrive in alternate batches: allow a longer wait ("
+        ),
         "{launch}"
     );
     let lone = BatchTraffic { batch: 1.0, in_flight: 1.0, ..FULL };

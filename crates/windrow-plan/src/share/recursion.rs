@@ -76,7 +76,7 @@ pub fn recursion(recursion: Recursion, workers: &Workers, costs: &Costs) -> Shar
         return decided(ShareDecision::Alone, "there are no workers, or no CPUs for them");
     }
     if workers.busy {
-        return decided(ShareDecision::Wait { until: next_beat }, "the pool cannot carry one more region");
+        return decided(ShareDecision::Wait { until: next_beat }, "the pool cannot take another region");
     }
     let Some(sharing) = sharing else {
         return decided(ShareDecision::Wait { until: next_beat }, "no worker is free");

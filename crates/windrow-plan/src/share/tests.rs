@@ -47,10 +47,10 @@ fn reasons_to_stay_serial() {
     let plenty = progress(1000.0, 10, 1_000_000);
     assert!(publishes(plenty, workers(3, 0)));
     assert_eq!(why(plenty, workers(0, 0)), "there are no workers, or no CPUs for them");
-    assert_eq!(why(plenty, Workers { busy: true, ..workers(3, 3) }), "the pool cannot carry one more region");
+    assert_eq!(why(plenty, Workers { busy: true, ..workers(3, 3) }), "the pool cannot take another region");
     assert_eq!(why(plenty, Workers { idle: 0, asleep: 0, ..workers(3, 3) }), "no worker is free");
     assert_eq!(why(progress(1e6, 10, 1), workers(3, 3)), "there is nothing to share");
-    assert_eq!(why(progress(1.0, 10, 1_000_000), workers(3, 3)), "too little is measured");
+    assert_eq!(why(progress(1.0, 10, 1_000_000), workers(3, 3)), "too little has been measured");
     assert_eq!(why(progress(10.0, 100, 20), workers(3, 3)), "entering costs more than it saves");
 }
 
@@ -89,7 +89,7 @@ fn items_that_are_gathered_are_worth_it_when_they_take_longer_than_a_copy() {
 fn chunks_of_a_given_size_are_shared_at_once() {
     let eager = Progress { eager: true, ..progress(0.0, 0, 2) };
     assert_eq!(choose(&eager, &workers(7, 0), &costs()).choice, Grain::Publish { width: 2 });
-    assert_eq!(why(eager, Workers { busy: true, ..workers(7, 0) }), "too little is measured");
+    assert_eq!(why(eager, Workers { busy: true, ..workers(7, 0) }), "too little has been measured");
 }
 
 #[test]

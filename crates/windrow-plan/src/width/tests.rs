@@ -295,7 +295,7 @@ fn a_call_finishes_without_members_once_it_has_lost_its_rest() {
     // Savings of earlier calls cover the stall; the rest of this call is worth 2 ms.
     let next = tuner.report(first.rounds, Nanos(per_round * first.rounds as f64 + SLICE));
     assert_eq!((next.width, tuner.phase), (1, Phase::Finish), "{}", tuner.account());
-    assert!(next.rounds >= 1000 - first.rounds && tuner.account().contains("as much as its rest"), "{next:?}");
+    assert!(next.rounds >= 1000 - first.rounds && tuner.account().contains("as much as the rest of it"), "{next:?}");
     tuner.report(next.rounds / 2, Nanos(2000.0 * next.rounds as f64));
     assert_eq!(tuner.segment().width, 1);
     // A longer call goes on with two.
@@ -527,7 +527,7 @@ fn an_account_names_the_numbers_behind_a_choice() {
     let mut tuner = WidthTuner::new(4, &plan_machine(), WidthStats::default(), Nanos(0.0));
     assert_eq!(
         tuner.account(),
-        "width 1: nothing is measured yet (4 members, best width 1 at 0 ns a round, 0 ns run, 0 ns of debt)"
+        "width 1: nothing has been measured yet (4 members, best width 1 at 0 ns per round, 0 ns run, 0 ns of debt)"
     );
     let cost = |width| [0.0, 8000.0, 4100.0, 0.0, 2200.0][width];
     let mut segments = Vec::new();
@@ -571,7 +571,7 @@ fn segments_that_are_compared_read_the_clock_equally_often() {
         };
         assert_eq!(segment.every, every, "{}", tuner.account());
         entered += usize::from(segment.rounds > READS && every == 1);
-        measured += usize::from(tuner.why == "another width is measured");
+        measured += usize::from(tuner.why == "another width is being measured");
         tuner.report(segment.rounds, Nanos(100.0 * segment.rounds as f64 / segment.width as f64));
     }
     assert!(entered > 0 && measured > 0, "{entered} {measured}");

@@ -603,7 +603,7 @@ impl<C: 'static> Iterator for Contributions<'_, C> {
 
 impl<C: 'static> ExactSizeIterator for Contributions<'_, C> {}
 
-const DIFFERENT: &str = "the members of a team stand at rounds of different types";
+const DIFFERENT: &str = "the members of a team are at rounds of different types";
 
 /// The outcome of a round for a member that did not lead it.
 pub struct Follow<'m> {

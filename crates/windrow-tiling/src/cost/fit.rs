@@ -184,7 +184,7 @@ fn worst<S: Size>(residuals: &[Residual<S>]) -> Residual<S> {
 /// let two = [(64, 200.0), (128, 300.0)].map(|(rows, time)| Sample { size: Rows(rows), time: Nanos(time) });
 /// let error = fit(&two, &Fitting::default()).unwrap_err();
 /// assert_eq!(error, FitError::TooFew { sizes: 2 });
-/// assert!(error.to_string().ends_with("hint: measure three at least; two fit any line"));
+/// assert!(error.to_string().ends_with("hint: measure at least three; any line fits two"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FitError<S> {
@@ -235,7 +235,7 @@ impl<S: Size> fmt::Display for FitError<S> {
             FitError::TooFew { sizes } => {
                 write!(
                     f,
-                    "{sizes} different sizes are too few for a fit\nhint: measure three at least; two fit any line"
+                    "{sizes} different sizes are too few for a fit\nhint: measure at least three; any line fits two"
                 )
             }
             FitError::Impossible { size, time } => {
@@ -244,7 +244,8 @@ impl<S: Size> fmt::Display for FitError<S> {
             FitError::Falls { smaller, took, larger, takes } => {
                 write!(
                     f,
-                    "{larger} {unit} take {takes}, less than the {took} of {smaller}\nhint: measure again, repeatedly"
+                    "{larger} {unit} take {takes}, but {smaller} take {took}\n\
+                     hint: repeat the measurement several times"
                 )
             }
             FitError::Misses { residual, limit } => {
@@ -254,14 +255,18 @@ impl<S: Size> fmt::Display for FitError<S> {
                     f,
                     "the fit gives {fitted} for {size} {unit}, which took {measured}: it misses by {by:.1} %, more than {most:.1} %"
                 )?;
-                write!(f, "\nhint: measure more sizes around it, and each of them repeatedly")
+                write!(f, "\nhint: measure more sizes near it, each several times")
             }
             FitError::Joints { from } => {
-                write!(f, "pieces that meet would fall from {from} {unit} on\nhint: allow jumps, or measure more sizes")
+                write!(
+                    f,
+                    "a fit without jumps would fall from {from} {unit} on\nhint: allow jumps, or measure more sizes"
+                )
             }
             FitError::Fitting(Fitting { tolerance, limit, noise, .. }) => write!(
                 f,
-                "a tolerance of {tolerance}, a limit of {limit} and a noise of {noise}\nhint: all three are shares above 0"
+                "the tolerance is {tolerance}, the limit {limit} and the noise {noise}\n\
+                 hint: all three must be shares above 0"
             ),
         }
     }

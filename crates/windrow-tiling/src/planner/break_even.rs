@@ -57,10 +57,16 @@ impl BreakEven {
             _ => ("do not tile", "less"),
         };
         let contention = self.contention.map(|factor| {
-            format!("  break-even: {verdict}, unless both lanes take {than} than {factor:.2} times as long together")
+            format!(
+                "  break-even: {verdict}, unless both lanes take {than} than {factor:.2} times as long when they run \
+                 together"
+            )
         });
         let per_tile = self.per_tile_us.map(|micros| {
-            format!("  break-even: {verdict}, unless a tile takes {than} than {micros:.1} us beyond its samples in each lane")
+            format!(
+                "  break-even: {verdict}, unless a tile takes {than} than {micros:.1} us longer than its samples in \
+                 each lane"
+            )
         });
         contention.into_iter().chain(per_tile).collect()
     }

@@ -89,14 +89,14 @@ impl Choice {
         let (took, predicted) = (fastest.took.as_micros(), fastest.predicted_call.as_micros());
         let limit = match self.plan.tiles.len() {
             1 => String::new(),
-            _ => format!("; {} limits", self.plan.losses.lane),
+            _ => format!("; {} is the bottleneck", self.plan.losses.lane),
         };
         let rest: Vec<String> =
             others.iter().map(|other| format!("{} took {:.1} us", other.tiles, other.took.as_micros())).collect();
         self.why = match &rest[..] {
-            [] => format!("the only plan there was to run, it took {took:.1} us, predicted {predicted:.1} us{limit}"),
+            [] => format!("the only plan that was run, at {took:.1} us ({predicted:.1} us predicted){limit}"),
             rest => format!(
-                "the fastest of {} plans that were run, it took {took:.1} us, predicted {predicted:.1} us; {}{limit}",
+                "the fastest of {} plans that were run, at {took:.1} us ({predicted:.1} us predicted); {}{limit}",
                 1 + rest.len(),
                 rest.join("; ")
             ),
@@ -108,8 +108,9 @@ impl Choice {
     /// One tile instead of a cut by costs that are assumed.
     pub(super) fn uncut(mut self, problem: &Problem<'_>) -> Result<Self, PlanError> {
         self.why = format!(
-            "one size was measured, which does not give the cost of a tile; {} would take {:.1} us if the assumed one is right. Measure \
-             another size, or give --fixed-costs or --per-tile",
+            "only one size was measured, which does not determine the cost of a tile; {} would take {:.1} us if the \
+             assumed cost is right. \
+             Measure another size, or give --fixed-costs or --per-tile",
             self.plan.tiles,
             self.plan.predicted.as_micros()
         );
@@ -248,14 +249,14 @@ mod tests {
         assert_eq!(alternative(&choice, "planned").predicted, auto.predicted);
         assert_eq!(choice.name, "refined");
         let says = format!(
-            "the fastest of 2 plans that were run, it took 700.0 us, predicted 1106.1 us; {} took 900.5 us",
+            "the fastest of 2 plans that were run, at 700.0 us (1106.1 us predicted); {} took 900.5 us",
             auto.tiles
         );
         assert_eq!(choice.why, says);
 
         let only = chosen(&calibrated(vec![ran(&auto.tiles, 900.5)]));
         assert_eq!((&only.plan.tiles, only.plan.gap), (&auto.tiles, auto.gap));
-        let says = "the only plan there was to run, it took 900.5 us, predicted ";
-        assert!(only.why.starts_with(says) && only.why.ends_with("; communication limits"), "{}", only.why);
+        let says = "the only plan that was run, at 900.5 us (";
+        assert!(only.why.starts_with(says) && only.why.ends_with("; communication is the bottleneck"), "{}", only.why);
     }
 }

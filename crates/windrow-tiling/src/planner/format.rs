@@ -1,6 +1,6 @@
 //! The formats that measured times can be read from.
 
-/// What a file of `--cost` holds.
+/// What a `--cost` file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum CostFormat {
@@ -8,11 +8,11 @@ pub enum CostFormat {
     Samples,
     /// The output of nccl-tests, such as all_reduce_perf, for the communication; other files are samples. Needs --element-bytes.
     NcclTests,
-    /// op_summary of msProf, or kernel_details of the Ascend profiler of PyTorch.
+    /// op_summary from msProf, or kernel_details from PyTorch's Ascend profiler.
     Msprof,
     /// nsys stats --report cuda_gpu_trace --format csv.
     Nsys,
-    /// Averages of the PyTorch profiler: the columns of key_averages().table(), or its attributes.
+    /// Averages from the PyTorch profiler: the columns of key_averages().table(), or its attributes.
     Torch,
 }
 

@@ -42,7 +42,7 @@ impl CostFormat {
                 start: &["taskstarttime", "starttime"],
                 shapes: &["inputshapes"],
                 shown: ["Op Name", "Task Duration(us)"],
-                writer: "msprof writes them into op_summary_*.csv",
+                writer: "msprof writes them to op_summary_*.csv",
             },
             Self::Nsys => Names {
                 name: &["name"],
@@ -67,7 +67,7 @@ impl CostFormat {
                 start: &[],
                 shapes: &["inputshapes"],
                 shown: ["Name", "CUDA time avg"],
-                writer: "key_averages() of torch.profiler has them",
+                writer: "key_averages() of torch.profiler returns them",
             },
         }
     }
@@ -99,7 +99,8 @@ pub(super) fn read(files: &[CostFile], options: &PlanRequest) -> Result<Measured
     for (lane, patterns) in patterns {
         if patterns.is_empty() {
             return Err(Unplanned::usage(format_args!(
-                "which kernels {lane} is not known\nhint: name them with --{lane}-kernel PATTERN; * stands for any text"
+                "it is not known which kernels {lane}\n\
+                 hint: specify them with --{lane}-kernel PATTERN; * matches any text"
             )));
         }
     }
@@ -149,7 +150,7 @@ fn kernels(
         });
         let (writer, missing) = (options.format.names().writer, options.missing_columns());
         return Err(Unplanned::bad_input(format_args!(
-            "{shown} {has}, without {missing}\nhint: {writer}; --time-column and --size-column name other columns"
+            "{shown} lacks {missing}: it {has}\nhint: {writer}; --time-column and --size-column select other columns"
         )));
     };
     let header = &records[head].fields;
@@ -157,7 +158,7 @@ fn kernels(
     for record in &records[head + 1..] {
         if record.fields.len() != header.len() {
             return Err(Unplanned::bad_input(format_args!(
-                "{shown}:{}: {} fields instead of {}\nhint: every line has the columns of line {}",
+                "{shown}:{}: {} fields instead of {}\nhint: every line must have the columns of line {}",
                 record.line,
                 record.fields.len(),
                 header.len(),
@@ -189,7 +190,7 @@ fn kernels(
         };
         let Some(time) = time.filter(|time| time.is_finite() && *time > 0.0) else {
             return Err(Unplanned::bad_input(format_args!(
-                "{shown}:{}: {} is {}\nhint: a time is a number above 0; --time-column names another column",
+                "{shown}:{}: {} is {}\nhint: a time must be a number above 0; --time-column selects another column",
                 record.line,
                 header[columns.time],
                 quoted(&record.fields[columns.time])
@@ -286,8 +287,9 @@ fn lane_samples(
         let (kernels, sizes) = (ran.len(), options.sizes.len());
         if !kernels.is_multiple_of(sizes) {
             return Err(Unplanned::bad_input(format_args!(
-                "{}: {kernels} kernels of the {lane} cannot be divided among {sizes} sizes\n\
-                 hint: --sizes has the rows of each kernel in order of its start; every size stands for as many kernels",
+                "{}: {kernels} {lane} kernels cannot be divided evenly among {sizes} sizes\n\
+                 hint: --sizes gives the rows of the kernels in the order in which they started; \
+                 every size stands for the same number of kernels",
                 samples::origin(files)
             )));
         }
@@ -304,8 +306,9 @@ fn lane_samples(
             (Some(text), None) => rows_of(text).and_then(|rows| rows.checked_mul(times)),
             (None, _) => {
                 return Err(Unplanned::usage(format_args!(
-                    "{shown}: the rows of the kernel are not known, as the file has no input shapes\n\
-                     hint: give them in order of the kernels' start with --sizes 256,512,1024, or name a column with --size-column"
+                    "{shown}: the number of rows of this kernel is not known, since the file has no input shapes\n\
+                     hint: give the rows in the order in which the kernels started, with --sizes 256,512,1024, \
+                     or specify a column with --size-column"
                 )));
             }
         };
@@ -314,8 +317,8 @@ fn lane_samples(
             _ => {
                 let (text, column) = (ran.rows.unwrap_or_default(), options.size_column.as_deref());
                 Err(Unplanned::bad_input(format_args!(
-                    "{shown}: {} is {}, which gives no number of rows\n\
-                     hint: give the rows in order of the kernels' start with --sizes 256,512,1024",
+                    "{shown}: {} is {}, which does not give a number of rows\n\
+                     hint: give the rows in the order in which the kernels started, with --sizes 256,512,1024",
                     column.unwrap_or("Input Shapes"),
                     quoted(&text)
                 )))
@@ -340,13 +343,13 @@ fn rows_of(shapes: &str) -> Option<u64> {
 /// The names of kernels that belong to no lane, those that took longest first.
 fn listed(names: &BTreeMap<String, f64>) -> String {
     if names.is_empty() {
-        return "all kernels of the file belong to the other lane".to_owned();
+        return "all kernels in the file belong to the other lane".to_owned();
     }
     let mut names: Vec<(&String, &f64)> = names.iter().collect();
     names.sort_by(|one, other| other.1.total_cmp(one.1));
     let more = if names.len() > LISTED { ", ..." } else { "" };
     let shown: Vec<String> = names.iter().take(LISTED).map(|(name, _)| quoted(name)).collect();
-    format!("other kernels are {}{more}", shown.join(", "))
+    format!("the other kernels are {}{more}", shown.join(", "))
 }
 
 #[cfg(test)]

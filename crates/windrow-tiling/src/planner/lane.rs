@@ -61,7 +61,7 @@ impl LaneCost {
                 Source::Table { unfit: missed(&residual) }
             }
             Err(FitError::Falls { smaller, larger, .. }) if cuts.are_among(&measured) => {
-                Source::Table { unfit: format!("{larger} rows take less than {smaller}") }
+                Source::Table { unfit: format!("{larger} rows take less time than {smaller}") }
             }
             Err(FitError::TooFew { sizes }) if sizes > 0 && cuts.are_among(&measured) => {
                 Source::Table { unfit: format!("sizes measured: {sizes}") }
@@ -112,14 +112,14 @@ impl LaneCost {
         let (line, at, assumed) = match others.first() {
             Some((larger, longer)) => {
                 let each = (longer.0 - time.0) / (larger.0 - size.0) as f64;
-                let assumed = format!("two sizes, {size} and {larger} rows; assuming a line");
+                let assumed = format!("two sizes, {size} and {larger} rows; assuming a linear cost");
                 ((time.0 - each * size.0 as f64, each), [size.0, size.0.midpoint(larger.0), larger.0], assumed)
             }
             None => {
                 let (fixed, least) = (fixed_cost(lane, (size, time), given)?, size.0 / PARTS);
                 let assumed = format!(
-                    "one size, {size} rows; assuming a fixed cost of {fixed} and the rest in proportion, from {least} rows on \
-                     (set it with --fixed-costs C,M)"
+                    "one size, {size} rows; assuming a fixed cost of {fixed} and, from {least} rows on, \
+                     time in proportion to the rows (set the fixed cost with --fixed-costs C,M)"
                 );
                 ((fixed.0, (time.0 - fixed.0) / size.0 as f64), [least, size.0 / 2, size.0], assumed)
             }
@@ -208,7 +208,8 @@ impl LaneCost {
                 fit.loose().map(|worst| format!("the fit of the {lane} is loose: {}", missed(&worst)))
             }
             Source::Table { unfit } => Some(format!(
-                "every tile there can be was measured, so the {lane} is looked up in {origin} and not fitted ({unfit})"
+                "every possible tile was measured, so the {lane} is looked up in {origin} instead of being fitted \
+                 ({unfit})"
             )),
         }
     }
@@ -220,7 +221,8 @@ fn fixed_cost(lane: Lane, (size, time): (Rows, Nanos), given: Option<(f64, f64)>
     let fixed = Nanos::micros(if lane == Lane::Compute { compute } else { communicate });
     match given {
         Some(_) if fixed >= time => Err(format!(
-            "{lane}: {size} rows took {time}, no more than the fixed cost of {fixed}\nhint: give smaller --fixed-costs"
+            "{lane}: {size} rows took {time}, which is no more than the fixed cost of {fixed}\n\
+             hint: give smaller --fixed-costs"
         )),
         Some(_) => Ok(fixed),
         None => Ok(Nanos(fixed.0.min(time.0 / 2.0))),
@@ -230,7 +232,7 @@ fn fixed_cost(lane: Lane, (size, time): (Rows, Nanos), given: Option<(f64, f64)>
 /// How far a fit is from a sample.
 fn missed(Residual { size, measured, fitted }: &Residual<Rows>) -> String {
     let off = 100.0 * (fitted.0 / measured.0 - 1.0).abs();
-    format!("{size} rows took {measured}, it gives {fitted}, off by {off:.1} %")
+    format!("{size} rows took {measured}; the predicted {fitted} is off by {off:.1} %")
 }
 
 #[cfg(test)]
@@ -281,7 +283,7 @@ mod tests {
         };
         let (cost, note) = skipped(&[(128, 2.0), (256, 3.0), (512, 50.0), (1024, 9.0)]).expect("a fit of three");
         assert_eq!((cost.sizes(), cost.at(Rows(512)).as_micros().round()), (3, 5.0));
-        assert!(note.contains("skipped: 512 rows took 50.0 us, it gives 5.0 us, off by 90.0 %"), "{note}");
+        assert!(note.contains("skipped: 512 rows took 50.0 us; the predicted 5.0 us is off by 90.0 %"), "{note}");
         // Two such sizes, and one of three.
         assert!(skipped(&[(128, 2.0), (256, 90.0), (512, 50.0), (1024, 9.0), (2048, 17.0)]).is_none());
         assert!(skipped(&[(128, 2.0), (256, 90.0), (512, 5.0)]).is_none());

@@ -64,7 +64,7 @@ impl Replay {
         if total != Some(problem.rows.0) {
             let total = total.map_or("more rows than can be counted".to_owned(), |total| format!("{total} rows"));
             return Err(refused(format!(
-                "its tiles have {total}, the operation has {}\nhint: check --m",
+                "its tiles have {total}, but the operation has {}\nhint: check --m",
                 problem.rows
             )));
         }
@@ -92,14 +92,16 @@ impl Replay {
             notes.push(format!("{file} was made for {}", others.join(", ")));
         }
         if fits.extrapolates(&self.tiles) {
-            notes.push(format!("{file} has tiles of sizes beyond the samples, so its time is extrapolated"));
+            notes.push(format!("{file} has tiles of sizes outside the measured range, so its time is extrapolated"));
         }
         if options.max_tiles.is_some_and(|most| self.tiles.len() > most) {
-            notes.push(format!("{file} has {} tiles, more than --max-tiles", self.tiles.len()));
+            notes.push(format!("{file} has {} tiles, more than --max-tiles allows", self.tiles.len()));
         }
         let unit = options.unit();
         if let Some(tile) = self.tiles.iter().find(|tile| !tile.0.is_multiple_of(unit)) {
-            notes.push(format!("{file} cannot be run: its tile of {tile} rows cannot be dealt out to {unit} ranks"));
+            notes.push(format!(
+                "{file} cannot be run: its tile of {tile} rows cannot be divided evenly among {unit} ranks"
+            ));
         }
         if self.tiles.iter().rev().skip(1).any(|tile| !tile.0.is_multiple_of(options.align)) {
             notes.push(format!("{file} has tiles that are not aligned to {} rows", options.align));

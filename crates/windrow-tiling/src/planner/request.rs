@@ -14,13 +14,14 @@ use crate::tile::{Contention, Order};
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
 pub struct PlanRequest {
-    /// The operation: on every rank an m x k matrix times a k x n matrix, and a collective before or after it. Underscores are accepted
-    /// too.
+    /// The operation: on every rank an m x k matrix times a k x n matrix, with a collective before or after it.
+    /// Underscores are accepted, too.
     #[cfg_attr(feature = "command", arg(value_name = "OP", value_enum))]
     pub operation: FusedOperation,
 
-    /// Rows of the product, of all ranks together: they are cut into tiles. If rows are divided among ranks (matmul-reduce-scatter,
-    /// all-gather-matmul), they are padded to a multiple of the number of ranks; --calibrate needs such a multiple.
+    /// Rows of the product over all ranks, which are cut into tiles. If rows are divided among ranks
+    /// (matmul-reduce-scatter, all-gather-matmul), they are padded to a multiple of the number of ranks; --calibrate
+    /// needs such a multiple.
     #[cfg_attr(feature = "command", arg(long, value_name = "ROWS", value_parser = at_least_1, allow_negative_numbers = true))]
     pub m: u64,
 
@@ -28,34 +29,35 @@ pub struct PlanRequest {
     #[cfg_attr(feature = "command", arg(long, value_name = "COLUMNS", value_parser = at_least_1, allow_negative_numbers = true))]
     pub n: u64,
 
-    /// The dimension that is summed over: the part of it that one rank has.
+    /// The part of the summed dimension that one rank holds.
     #[cfg_attr(feature = "command", arg(long, value_name = "DEPTH", value_parser = at_least_1, allow_negative_numbers = true))]
     pub k: u64,
 
-    /// Ranks of the collective, 2 or more. Measure the samples with the same number.
+    /// Number of ranks in the collective, at least 2. Measure the samples with the same number.
     #[cfg_attr(feature = "command", arg(long, value_name = "RANKS", value_parser = ranks, allow_negative_numbers = true))]
     pub ranks: u64,
 
-    /// What the files of --cost hold: samples, or the table of a profiler, whose kernels are chosen by name.
+    /// What the --cost files hold: samples, or a profiler's table, whose kernels are chosen by name.
     #[cfg_attr(
         feature = "command",
         arg(long, value_name = "FORMAT", value_enum, default_value = "samples", requires = "cost")
     )]
     pub format: CostFormat,
 
-    /// Bytes of an element of the operation, such as 2 for half precision. Sizes in bytes become rows with it: a row has n elements, or k
-    /// if it is gathered.
+    /// Size of an element of the operation in bytes, such as 2 for half precision. It converts sizes in bytes to rows:
+    /// a row has n elements, or k if it is gathered.
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", value_parser = at_least_1, requires = "cost",
         allow_negative_numbers = true))]
     pub element_bytes: Option<u64>,
 
-    /// Fixed cost of a product and of a collective, in microseconds, for a stage that was measured at one size. If not given, 5,10 is
-    /// assumed, and half the measured time at most; the plan then says what tiles would gain, and does not tile.
+    /// Fixed costs of a product and of a collective, in microseconds, for a stage that was measured at one size. By
+    /// default 5,10 is assumed, but at most half the measured time; the plan then reports what tiles would gain, and
+    /// does not tile.
     #[cfg_attr(feature = "command", arg(long, value_name = "C,M", value_parser = fixed_costs, requires = "cost",
         allow_hyphen_values = true))]
     pub fixed_costs: Option<(f64, f64)>,
 
-    /// The kernels that compute: a part of their names, in which * stands for any text. Can be repeated.
+    /// The kernels that compute: a part of their names, in which * matches any text. Can be repeated.
     #[cfg_attr(feature = "command", arg(long, value_name = "PATTERN", requires = "cost"))]
     pub compute_kernel: Vec<String>,
 
@@ -63,52 +65,54 @@ pub struct PlanRequest {
     #[cfg_attr(feature = "command", arg(long, value_name = "PATTERN", requires = "cost"))]
     pub communicate_kernel: Vec<String>,
 
-    /// The rows of the kernels of each lane, in order of their start, such as 256,512,1024. Every size stands for as many kernels. Without
-    /// it, the first input shape with two dimensions tells the rows.
+    /// The rows of each lane's kernels, in the order in which the kernels started, such as 256,512,1024. Every size
+    /// stands for the same number of kernels. By default, the first input shape with two dimensions gives the rows.
     #[cfg_attr(feature = "command", arg(long, value_name = "ROWS,ROWS", value_parser = at_least_1, value_delimiter = ',',
         requires = "cost", allow_negative_numbers = true))]
     pub sizes: Vec<u64>,
 
-    /// The column with the rows of a kernel; the input shapes if not given.
+    /// The column with a kernel's rows; by default, the input shapes.
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME", requires = "cost", conflicts_with = "sizes"))]
     pub size_column: Option<String>,
 
-    /// The column with the time of a kernel, in microseconds unless its name or its fields have a unit; the usual one of the format if not
-    /// given.
+    /// The column with a kernel's time, in microseconds unless its name or its fields have a unit; by default, the
+    /// format's usual column.
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME", requires = "cost"))]
     pub time_column: Option<String>,
 
-    /// Slowdown of computation and communication while both run; as calibrated, or 1,1 if not given.
+    /// Slowdown of computation and communication while both run; by default, as calibrated, or 1,1.
     #[cfg_attr(feature = "command", arg(long, value_name = "C,M", value_parser = contention, allow_hyphen_values = true))]
     pub contention: Option<Contention>,
 
-    /// Time by which a tile takes longer in each lane than its sample, in microseconds: a launch, a wait, a signal. An operation in one
-    /// tile does not pay it.
+    /// Time that a tile takes in each lane beyond that of its sample, in microseconds: a launch, a wait, a signal. An
+    /// operation in one tile does not pay it.
     #[cfg_attr(feature = "command", arg(long, value_name = "US", value_parser = micros, default_value = "0",
         conflicts_with_all = ["calibrate", "profile"], allow_hyphen_values = true))]
     pub per_tile: f64,
 
-    /// The share by which a fit may miss its samples before the plan is refused: 30 % with --cost; any share with --profile or --calibrate, which
-    /// repeats up to 12 passes to get below 10 %, or below this. Beyond 10 % a note says what that means for the plan.
+    /// The share by which a fit may miss its samples before the plan is refused. By default, 30 % with --cost, and any
+    /// share with --profile or --calibrate. --calibrate repeats up to 12 passes to get below 10 %, or below this share.
+    /// Above 10 %, a note says what the error means for the plan.
     #[cfg_attr(feature = "command", arg(long, value_name = "P%", value_parser = percent, allow_hyphen_values = true))]
     pub tolerance: Option<f64>,
 
-    /// Tiles begin at multiples of this many rows; if rows are divided among ranks, at multiples of it that all ranks share evenly.
+    /// Tiles begin at multiples of this many rows; if rows are divided among ranks, at multiples that all ranks share
+    /// evenly.
     #[cfg_attr(feature = "command", arg(long, value_name = "ROWS", default_value = "128", value_parser = at_least_1,
         allow_negative_numbers = true))]
     pub align: u64,
 
-    /// Maximum number of tiles; any number if not given.
+    /// Maximum number of tiles; unlimited by default.
     #[cfg_attr(feature = "command", arg(long, value_name = "N", value_parser = tiles, allow_negative_numbers = true))]
     pub max_tiles: Option<usize>,
 
-    /// The cuts to choose from. two-sizes: equal tiles, and one tile of another size before or after them, as kernels with the parameters
-    /// tileM, tileNum, tailM and tailNum run them.
+    /// The cuts to choose from. two-sizes: tiles of equal size, with one tile of another size before or after them, for
+    /// kernels with the parameters tileM, tileNum, tailM and tailNum.
     #[cfg_attr(feature = "command", arg(long, value_name = "FAMILY", value_enum, default_value = "any"))]
     pub family: CutFamily,
 
-    /// Minimum number of rows of a tile; if not given, the smallest size that was measured in both stages. Times of smaller tiles are
-    /// extrapolated.
+    /// Minimum number of rows of a tile; by default, the smallest size that was measured in both stages. Times of
+    /// smaller tiles are extrapolated.
     #[cfg_attr(feature = "command", arg(long, value_name = "ROWS", value_parser = at_least_1, allow_negative_numbers = true))]
     pub min_tile: Option<u64>,
 
@@ -219,7 +223,8 @@ impl PlanRequest {
         if !m.is_multiple_of(unit) {
             let below = Some(m - m % unit).filter(|&rows| rows > 0).map(|rows| format!("{rows} or "));
             return Err(Unplanned::usage(format_args!(
-                "{m} rows cannot be dealt out to {ranks} ranks: {operation} gives each rank as many\n\
+                "{m} rows cannot be divided evenly among {ranks} ranks, but {operation} gives each rank the same \
+                 number\n\
                  hint: give an --m that is a multiple of {ranks}, such as {}{}",
                 below.unwrap_or_default(),
                 u128::from(m).next_multiple_of(u128::from(unit))
@@ -227,7 +232,8 @@ impl PlanRequest {
         }
         if common_multiple(self.align, unit).is_none() {
             return Err(Unplanned::usage(format_args!(
-                "no number of rows that can be counted is a multiple of {} and of {ranks} ranks\nhint: give a smaller --align",
+                "the least common multiple of {} and the {ranks} ranks does not fit into 64 bits\n\
+                 hint: give a smaller --align",
                 self.align
             )));
         }
@@ -235,8 +241,8 @@ impl PlanRequest {
             !(self.compute_kernel.is_empty() && self.communicate_kernel.is_empty() && self.sizes.is_empty());
         if !self.format.has_kernels() && (of_kernels || self.size_column.is_some() || self.time_column.is_some()) {
             return Err(Unplanned::usage(
-                "kernels, their sizes and their columns are those of a profiler's table, and samples have none\n\
-                 hint: name what the file holds with --format msprof, nsys or torch",
+                "options for kernels, their sizes and their columns apply to a profiler's table, not to samples\n\
+                 hint: specify the contents of the file with --format msprof, nsys or torch",
             ));
         }
         Ok(())
@@ -258,7 +264,7 @@ fn common_multiple(a: u64, b: u64) -> Option<u64> {
 pub enum CutFamily {
     /// All cuts.
     Any,
-    /// Equal tiles, and one tile of another size before or after them.
+    /// Tiles of equal size, with one tile of another size before or after them.
     TwoSizes,
 }
 
@@ -276,13 +282,13 @@ impl CutFamily {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum FusedOperation {
-    /// The product, summed over all ranks, to all ranks.
+    /// The product summed over all ranks, on every rank.
     #[cfg_attr(feature = "command", value(alias = "matmul_all_reduce"))]
     MatmulAllReduce,
-    /// The product, summed over all ranks, to each rank its rows.
+    /// The product summed over all ranks, with its rows divided among the ranks.
     #[cfg_attr(feature = "command", value(alias = "matmul_reduce_scatter"))]
     MatmulReduceScatter,
-    /// The rows of all ranks, times a matrix.
+    /// The rows of all ranks times a matrix.
     #[cfg_attr(feature = "command", value(alias = "all_gather_matmul"))]
     AllGatherMatmul,
 }
@@ -314,25 +320,25 @@ mod parsers {
     pub(super) fn at_least_1(text: &str) -> Result<u64, String> {
         match text.parse() {
             Ok(number @ 1..) => Ok(number),
-            _ => Err("give a whole number, 1 at least".to_owned()),
+            _ => Err("give a whole number, at least 1".to_owned()),
         }
     }
 
     pub(super) fn ranks(text: &str) -> Result<u64, String> {
         match text.parse() {
             Ok(1) => {
-                Err("one rank has no other to communicate with, so there is nothing to plan; give 2 at least"
+                Err("one rank has no other rank to communicate with, so there is nothing to plan; give at least 2"
                     .to_owned())
             }
             Ok(ranks @ 2..) => Ok(ranks),
-            _ => Err("give a whole number of ranks, 2 at least".to_owned()),
+            _ => Err("give a whole number of ranks, at least 2".to_owned()),
         }
     }
 
     pub(super) fn tiles(text: &str) -> Result<usize, String> {
         match text.parse() {
             Ok(tiles @ 1..) => Ok(tiles),
-            _ => Err("give a whole number, 1 at least, which is not to tile".to_owned()),
+            _ => Err("give a whole number, at least 1; 1 means no tiling".to_owned()),
         }
     }
 
@@ -356,7 +362,7 @@ mod parsers {
         let costs = text
             .split_once(',')
             .and_then(|(compute, communicate)| Some((micros(compute).ok()?, micros(communicate).ok()?)));
-        costs.ok_or_else(|| "give the microseconds of a product and of a collective, such as 5,10".to_owned())
+        costs.ok_or_else(|| "give the microseconds for a product and for a collective, such as 5,10".to_owned())
     }
 
     pub(super) fn contention(text: &str) -> Result<Contention, String> {
@@ -366,7 +372,7 @@ mod parsers {
         match factors {
             Some((compute, communicate)) => Ok(Contention { compute, communicate }),
             None => {
-                Err("give the factor of computation and that of communication, such as 1.3,1.05; both are 1 at least"
+                Err("give the factors for computation and communication, such as 1.3,1.05; both must be at least 1"
                     .to_owned())
             }
         }

@@ -31,7 +31,7 @@ impl MeasuredRun {
         if total != Some(problem.rows.0) {
             let total = total.map_or("more rows than can be counted".to_owned(), |total| format!("{total} rows"));
             return Err(Unplanned::bad_input(format_args!(
-                "{file}: its tiles have {total}, the operation has {}\nhint: check --m",
+                "{file}: its tiles have {total}, but the operation has {}\nhint: check --m",
                 problem.rows
             )));
         }

@@ -156,12 +156,13 @@ impl MeasuredTimes {
             let (origin, stage) = (&self.origin, Self::stage(lane));
             Err(Unplanned::bad_input(match unfit {
                 FitError::TooFew { sizes: 0 } => format!(
-                    "{origin} has no samples of the stage {stage}\nhint: measure both stages, three sizes of each at least; each may have its own --cost"
+                    "{origin} has no samples for stage {stage}\n\
+                     hint: measure at least three sizes for each stage; each stage may have its own --cost"
                 ),
                 FitError::Misses { .. } | FitError::Falls { .. } => {
                     let remedy = match fit(samples, &Fitting::UNLIMITED) {
                         Ok(loose) => format!(
-                            ", or plan with a fit that is off by as much: --tolerance {}%",
+                            ", or plan with a fit that is off by that much: --tolerance {}%",
                             (100.0 * loose.worst().relative().abs()).ceil()
                         ),
                         Err(_) => String::new(),
@@ -196,7 +197,7 @@ impl Fits {
             let known = if cost.source() == "assumed" { "is assumed" } else { "was measured" };
             let of_plan = cost.outside(&plan.tiles).map(|rows| format!("the planned tiles of {rows} rows"));
             let of_whole =
-                cost.outside(&whole).filter(|_| plan.tiles != whole).map(|rows| format!("all {rows} rows in one"));
+                cost.outside(&whole).filter(|_| plan.tiles != whole).map(|rows| format!("all {rows} rows in one tile"));
             let guessed: Vec<String> = of_plan.into_iter().chain(of_whole).collect();
             let (least, most) = cost.range();
             (!guessed.is_empty()).then(|| {
@@ -223,18 +224,18 @@ impl Fits {
             let others = plan.alternatives.iter().filter(|other| other.tiles != plan.tiles && near(other.predicted));
             let others: Vec<&str> = others.map(|other| other.name).collect();
             let as_good = match &others[..] {
-                [] => "no alternative is predicted that close to it".to_owned(),
-                others => format!("so close to it that they may be better: {}", others.join(", ")),
+                [] => "no alternative is predicted to come that close".to_owned(),
+                others => format!("alternatives so close that they may be better: {}", others.join(", ")),
             };
             let regret = match regret(problem, plan, errors.map(Option::unwrap_or_default)) {
                 Ok(regret) => format!(
-                    "if a lane takes as much more or less time, another cut is faster by {:.1} % at most; ",
+                    "if a lane takes that much more or less time, another cut is at most {:.1} % faster; ",
                     100.0 * regret
                 ),
                 Err(_) => String::new(),
             };
             notes.push(format!(
-                "predictions may be off by {:.1} %; {regret}{as_good}; repeated samples of more sizes make that less",
+                "predictions may be off by {:.1} %; {regret}{as_good}; repeated samples of more sizes reduce the error",
                 100.0 * error
             ));
         }

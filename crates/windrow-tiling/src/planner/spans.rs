@@ -47,7 +47,7 @@ impl Spans {
             // Counted first: a list of the numbers might not fit into memory.
             if (to - from) / step >= MOST as u64 || rows.len() > MOST {
                 return Err(Unplanned::usage(format_args!(
-                    "--table-m has more than {MOST} numbers of rows\nhint: give a larger step, FROM..TO..STEP"
+                    "--table-m lists more than {MOST} numbers of rows\nhint: give a larger step: FROM..TO..STEP"
                 )));
             }
             rows.extend((0..=(to - from) / step).map(|place| from + place * step));

@@ -101,17 +101,17 @@ impl Rule {
 pub(super) fn text(rule: &ShortLong, m: u64) -> Vec<String> {
     let Rule { limit, thresholds: [a, b, c], factor, steps, .. } = Rule::of(rule);
     let short = a.max(b).max(c);
-    let first = format!("  short-long rule: {limit} limits, m0 = max({a}, {b}, {c}) = {short}");
+    let first = format!("  short-long rule: {limit} is the bottleneck, m0 = max({a}, {b}, {c}) = {short}");
     let Some(Numbers { time_us, expanded_us, balanced, long, ratio, count, even, long_tile, short_tile, .. }) = steps
     else {
         return vec![format!("{first}; {m} rows are too few for a short and a long tile")];
     };
     vec![
         first,
-        format!("    {limit} of {short} rows takes {time_us:.1} us, times {factor} = {expanded_us:.1} us"),
-        format!("    the other lane takes that for m1 = {balanced}, aligned {long}"),
-        format!("    count = ({m} - {short}) / {long} = {ratio:.2}, rounded down {count}"),
-        format!("    m1 = ({m} - {short}) / {count} = {even}, aligned {long_tile}"),
+        format!("    {limit} of {short} rows takes {time_us:.1} us; times {factor} = {expanded_us:.1} us"),
+        format!("    the other lane takes that long for m1 = {balanced}, aligned to {long}"),
+        format!("    count = ({m} - {short}) / {long} = {ratio:.2}, rounded down to {count}"),
+        format!("    m1 = ({m} - {short}) / {count} = {even}, aligned to {long_tile}"),
         format!("    m0 = {m} - {count} x {long_tile} = {short_tile}: {}", rule.tiles),
     ]
 }

@@ -272,7 +272,7 @@ fn sum(predicted: Nanos, losses: &Losses) -> String {
     // Cancellation may leave a rounding error below 0.
     let us = |time: &Nanos| format!("{:.1} us", time.as_micros()).replace("-0.0 us", "0.0 us");
     format!(
-        "{} = {} of {lane} in one piece + {} for tiles + {} of contention + {} waiting",
+        "{} = {} of {lane} in one piece + {} for tiles + {} of contention + {} of waiting",
         us(&predicted),
         us(whole),
         us(expansion),
@@ -293,7 +293,7 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
     };
     let more = match options.per_tile {
         0.0 => String::new(),
-        micros => format!(" and {micros} us more in each lane"),
+        micros => format!(" plus {micros} us in each lane"),
     };
     let mut lines = vec![
         format!("{}: {why}", Tiling(plan.tiles.clone())),
@@ -302,7 +302,7 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
             options.operation.name(),
             options.aligned()
         ),
-        format!("  model: two kernels, run in tiles; a tile takes the time of its samples{more}"),
+        format!("  model: two kernels, run in tiles; a tile takes the time its samples took{more}"),
         String::new(),
     ];
 
@@ -312,10 +312,12 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
     table.push((
         "bound",
         plan.bounds.plain,
-        "all computation or all communication of these two kernels; one that fuses both may take less".to_owned(),
+        "all the computation or all the communication of these two kernels; a kernel that fuses both may take \
+         less"
+            .to_owned(),
     ));
     if plan.bounds.contended > plan.bounds.plain {
-        table.push(("with contention", plan.bounds.contended, "both, without a break".to_owned()));
+        table.push(("with contention", plan.bounds.contended, "both, without interruption".to_owned()));
     }
     let width = table.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
     lines.extend(table.into_iter().map(|(name, time, what)| {
@@ -328,15 +330,17 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
     lines.push(format!("  saved: {:.1} % of serial", 100.0 * plan.benefit()));
     lines.push(match plan.gap {
         0.0 => format!("  gap: 0; no cut at multiples of {} rows is better", plan.grain),
-        gap => format!("  gap: a cut at multiples of {} rows is better by {:.3} % at most", plan.grain, 100.0 * gap),
+        gap => format!("  gap: a cut at multiples of {} rows is at most {:.3} % better", plan.grain, 100.0 * gap),
     });
-    lines
-        .push(format!("  margin: a cut has to gain more than {}, by which predictions may be off", plan.inputs.margin));
+    lines.push(format!(
+        "  margin: a cut has to gain more than {}, the possible error of the predictions",
+        plan.inputs.margin
+    ));
     lines.extend(break_even.iter().flat_map(|even| even.text(plan.tiles.len() > 1, fits.is_guess)));
     lines.extend(replays.iter().map(|replay| format!("  {}: {}", replay.file, sum(replay.predicted, &replay.losses))));
     let stated = |replay: &Replay| {
         let (file, stated) = (&replay.file, replay.stated_us?);
-        Some(format!("  {file}: said {stated:.1} us, now {:.1} us", replay.predicted.as_micros()))
+        Some(format!("  {file}: predicted {stated:.1} us then, {:.1} us now", replay.predicted.as_micros()))
     };
     lines.extend(replays.iter().filter_map(stated));
     lines.extend(fits.lanes().into_iter().flat_map(|cost| {
@@ -349,7 +353,7 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
             "assumed" if sizes == 1 => {
                 format!("  {lane}: one size of {most} rows in {origin}, with an assumed fixed cost")
             }
-            "assumed" => format!("  {lane}: two sizes, {least} and {most} rows in {origin}, with an assumed line"),
+            "assumed" => format!("  {lane}: two sizes, {least} and {most} rows in {origin}, assumed to be linear"),
             _ => format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, looked up"),
         };
         std::iter::once(line).chain(cost.pieces().iter().map(|piece| format!("    {}", Polynomial::of(piece))))
@@ -358,12 +362,12 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
     lines.extend(rule.iter().flat_map(|rule| steps::text(rule, options.m)));
     lines.extend(measured.tried().iter().map(|tried| {
         let (took, predicted) = (tried.took.as_micros(), tried.predicted_call.as_micros());
-        format!("  run: {} took {took:.1} us, predicted {predicted:.1} us", tried.tiles)
+        format!("  run: {} took {took:.1} us ({predicted:.1} us predicted)", tried.tiles)
     }));
     lines.extend(runs.iter().map(|run| {
         let (took, predicted) = (run.end.as_micros(), run.predicted.as_micros());
         let late = 100.0 * run.late();
-        format!("  {}: {} took {took:.1} us, predicted {predicted:.1} us ({late:+.1} %)", run.file, run.tiles)
+        format!("  {}: {} took {took:.1} us ({predicted:.1} us predicted, {late:+.1} %)", run.file, run.tiles)
     }));
     lines.extend(notes.iter().map(|note| format!("  note: {note}")));
     lines.join("\n")

@@ -100,7 +100,7 @@ pub(super) fn tiles_for(text: &str, m: u64) -> Result<Vec<u64>, (Option<usize>, 
     // The head of a table ends with the columns, that of a header with the array's name.
     let headed = lines.any(|(_, line)| line == COLUMNS || line.contains(ARRAY));
     if !headed {
-        return Err((None, format!("a table without the line {COLUMNS}")));
+        return Err((None, format!("the table lacks the line {COLUMNS}")));
     }
     let (mut least, mut most) = (u64::MAX, 0);
     for (number, line) in lines {
@@ -114,7 +114,7 @@ pub(super) fn tiles_for(text: &str, m: u64) -> Result<Vec<u64>, (Option<usize>, 
             let shown = quoted(line);
             return Err((
                 Some(number),
-                format!("{shown} is no row of a table\nhint: a row has the six numbers {COLUMNS}"),
+                format!("{shown} is not a row of a table\nhint: a row consists of six numbers: {COLUMNS}"),
             ));
         };
         (least, most) = (least.min(*from), most.max(*to));
@@ -135,12 +135,12 @@ pub(super) fn tiles_for(text: &str, m: u64) -> Result<Vec<u64>, (Option<usize>, 
             }
         }
         if left > 0 {
-            return Err((Some(number), format!("the tiles of this row leave {left} of {m} rows")));
+            return Err((Some(number), format!("the tiles of this row leave out {left} of {m} rows")));
         }
         return Ok(cut);
     }
-    let has = if most > 0 { format!("from {least} to {most} rows") } else { "no rows".to_owned() };
-    Err((None, format!("the table has nothing for {m} rows, it has {has}\nhint: write one with --table-m {m}")))
+    let has = if most > 0 { format!("{least} to {most} rows") } else { "no rows".to_owned() };
+    Err((None, format!("the table has no entry for {m} rows; it covers {has}\nhint: write one with --table-m {m}")))
 }
 
 fn csv(rows: &[Row]) -> String {
@@ -199,15 +199,15 @@ mod tests {
                 [vec![1], vec![256, 44], vec![256, 256], vec![128, 320, 65], vec![128, 320, 320]]
             );
             let (line, why) = tiles(800).unwrap_err();
-            assert!(line.is_some() && why == "the tiles of this row leave 700 of 800 rows", "{why}");
+            assert!(line.is_some() && why == "the tiles of this row leave out 700 of 800 rows", "{why}");
             let (line, why) = tiles(801).unwrap_err();
             assert!(
-                line.is_none() && why.starts_with("the table has nothing for 801 rows, it has from 1 to 800 rows\n")
+                line.is_none() && why.starts_with("the table has no entry for 801 rows; it covers 1 to 800 rows\n")
             );
         }
         for text in ["1,2,3", "1,2,3,4,5,six", "1,2,3,4,5,6,7", "-1,2,3,4,5,6"] {
             let (line, why) = tiles_for(&format!("{COLUMNS}\n{text}\n"), 5).unwrap_err();
-            assert!(line == Some(2) && why.contains("is no row of a table"), "{text}: {why}");
+            assert!(line == Some(2) && why.contains("is not a row of a table"), "{text}: {why}");
         }
         // Any number of tiles, and tiles without rows.
         assert_eq!(tiles_for(&format!("{COLUMNS}\n1,9,4,18446744073709551615,0,1\n"), 9), Ok(vec![4, 4, 1]));

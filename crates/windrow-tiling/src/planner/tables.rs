@@ -95,7 +95,7 @@ impl Reader<'_> {
         if skipped > 0 {
             let (file, row) = (&self.file, self.options.row_bytes().unwrap_or_default());
             self.notes.push(format!(
-                "sizes of {file} that are no whole number of rows of {row} bytes are skipped: {skipped}"
+                "sizes in {file} that are not a whole number of rows of {row} bytes are skipped: {skipped}"
             ));
         }
         Ok(())
@@ -109,20 +109,20 @@ impl Reader<'_> {
     fn table(&mut self, lines: &[(usize, &str)]) -> Result<usize, Unplanned> {
         let header = SAMPLE_COLUMNS.join(",");
         let Some((&(number, first), lines)) = lines.split_first() else {
-            return Err(self.refused(1, &format!("the file is empty\nhint: its first line is {header}")));
+            return Err(self.refused(1, &format!("the file is empty\nhint: its first line must be {header}")));
         };
         let names = fields(first);
         let Some(columns) = Column::all(&names) else {
             let others = match first.trim_start().starts_with('#') {
                 true => "the output of nccl-tests needs --format nccl-tests --element-bytes 2",
                 false => {
-                    "a table with a size a line has m,compute,communicate; the tables of profilers need --format msprof, nsys or torch"
+                    "a table with one size per line has m,compute,communicate; tables from profilers need --format \
+                     msprof, nsys or torch"
                 }
             };
             let shown = quoted(&names.join(","));
-            return Err(
-                self.refused(number, &format!("the header is {shown}\nhint: the first line is {header}; {others}"))
-            );
+            return Err(self
+                .refused(number, &format!("the header is {shown}\nhint: the first line must be {header}; {others}")));
         };
         let mut skipped = 0;
         for &(line, text) in lines {
@@ -130,7 +130,7 @@ impl Reader<'_> {
             if fields.len() != columns.len() {
                 let (has, wants, header) = (fields.len(), columns.len(), names.join(","));
                 return Err(
-                    self.refused(line, &format!("{has} fields instead of {wants}\nhint: every line is {header}"))
+                    self.refused(line, &format!("{has} fields instead of {wants}\nhint: every line must be {header}"))
                 );
             }
             let (mut stage, mut rows, mut times) = (None, None, Vec::new());
@@ -194,7 +194,7 @@ impl Reader<'_> {
             "communicate" => Ok(Lane::Communicate),
             _ => {
                 let stage = quoted(stage);
-                Err(self.refused(line, &format!("the stage {stage} is not known\nhint: it is compute or communicate")))
+                Err(self.refused(line, &format!("stage {stage} is not known\nhint: a stage is compute or communicate")))
             }
         }
     }
@@ -204,7 +204,8 @@ impl Reader<'_> {
             Ok(rows @ 1..) => Ok(Rows(rows)),
             _ => {
                 let field = quoted(field);
-                Err(self.refused(line, &format!("{name} is {field}\nhint: it is a whole number of rows, 1 at least")))
+                Err(self
+                    .refused(line, &format!("{name} is {field}\nhint: it must be a whole number of rows, at least 1")))
             }
         }
     }
@@ -215,12 +216,13 @@ impl Reader<'_> {
             let field = quoted(field);
             return Err(self.refused(
                 line,
-                &format!("the size is {field}\nhint: it is a number of bytes, such as 65536 or 64 KiB"),
+                &format!("the size is {field}\nhint: it must be a number of bytes, such as 65536 or 64 KiB"),
             ));
         };
         let Some(row) = self.options.row_bytes() else {
             return Err(Unplanned::usage(format_args!(
-                "{}:{line}: the rows of {bytes} bytes are not known\nhint: give the bytes of an element, --element-bytes 2 for half precision",
+                "{}:{line}: the number of rows in {bytes} bytes is not known\n\
+                 hint: give the size of an element in bytes: --element-bytes 2 for half precision",
                 self.file
             )));
         };
@@ -235,7 +237,7 @@ impl Reader<'_> {
             _ => {
                 let is = if name.ends_with('s') && unit_of(name).is_some() { "are" } else { "is" };
                 let field = quoted(field);
-                Err(self.refused(line, &format!("{name} {is} {field}\nhint: a time is a number above 0")))
+                Err(self.refused(line, &format!("{name} {is} {field}\nhint: a time must be a number above 0")))
             }
         }
     }

@@ -149,7 +149,7 @@ impl fmt::Display for Losses {
         let Losses { lane, whole, expansion, contention, waiting } = self;
         write!(
             f,
-            "{whole} of {lane} in one piece + {expansion} for tiles + {contention} contention + {waiting} waiting"
+            "{whole} of {lane} in one piece + {expansion} for tiles + {contention} of contention + {waiting} of waiting"
         )
     }
 }

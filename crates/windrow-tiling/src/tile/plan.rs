@@ -171,7 +171,7 @@ impl fmt::Display for Inputs {
             }
         }
         if *contention != Contention::NONE {
-            write!(f, ", {contention} as long while both run")?;
+            write!(f, ", {contention} as long while both lanes run")?;
         }
         if *align > Rows(1) {
             write!(f, ", aligned to {align}")?;
@@ -255,15 +255,13 @@ impl fmt::Display for Plan {
         writeln!(f, "  from: {}", self.inputs)?;
         writeln!(f, "  {predicted} predicted, {serial} in one tile: {:.1} % saved", 100.0 * self.benefit())?;
         writeln!(f, "  = {losses}")?;
-        write!(f, "  no cut takes less than {}", bounds.plain)?;
+        write!(f, "  no cut takes less time than {}", bounds.plain)?;
         if bounds.contended > bounds.plain {
-            write!(f, ", nor, with contention, than {}", bounds.contended)?;
+            write!(f, ", or, with contention, than {}", bounds.contended)?;
         }
         match *gap {
             0.0 => writeln!(f, "; no cut at multiples of {} rows is better than this one", self.grain)?,
-            gap => {
-                writeln!(f, "; cuts at multiples of {} rows are better by {:.3} % at most", self.grain, 100.0 * gap)?
-            }
+            gap => writeln!(f, "; cuts at multiples of {} rows are at most {:.3} % better", self.grain, 100.0 * gap)?,
         }
         for Candidate { name, tiles, predicted } in alternatives {
             writeln!(f, "  {name}: {predicted} {tiles}")?;
@@ -423,12 +421,14 @@ impl Problem<'_> {
         let least = best.predicted.0 / (1.0 + best.gap);
         plan.gap = (plan.predicted.0 / least - 1.0).max(0.0);
         plan.why = match plan.losses.lane {
-            _ if plan.tiles.len() == 1 => "the samples cannot tell any cut from none",
+            _ if plan.tiles.len() == 1 => "the samples cannot distinguish any cut from no cut",
             Lane::Compute => {
-                "computation limits, the tiles hide communication behind it; the samples cannot tell more tiles from these"
+                "computation is the bottleneck, and the tiles hide the communication; \
+                 the samples cannot distinguish a cut into more tiles from this one"
             }
             Lane::Communicate => {
-                "communication limits, the tiles hide computation behind it; the samples cannot tell more tiles from these"
+                "communication is the bottleneck, and the tiles hide the computation; \
+                 the samples cannot distinguish a cut into more tiles from this one"
             }
         };
         plan.alternatives.push(Candidate { name: "best", tiles: best.tiles, predicted: best.predicted });
@@ -461,8 +461,8 @@ impl Problem<'_> {
     fn why(&self, tiles: &Tiles, limit: Lane, grid: &CostGrid) -> &'static str {
         if tiles.len() > 1 {
             return match limit {
-                Lane::Compute => "computation limits, the tiles hide communication behind it",
-                Lane::Communicate => "communication limits, the tiles hide computation behind it",
+                Lane::Compute => "computation is the bottleneck, and the tiles hide the communication",
+                Lane::Communicate => "communication is the bottleneck, and the tiles hide the computation",
             };
         }
         match () {

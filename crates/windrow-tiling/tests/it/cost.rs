@@ -194,10 +194,10 @@ fn impossible_samples_are_refused() {
     assert!(refused(&[(1, 1.0), (2, f64::INFINITY), (3, 4.0)]).contains("inf ns"));
     // The time of 512 is far below that of 256, but above that of 128; the samples are unsorted.
     let falling = [(512, 150.0), (128, 100.0), (256, 300.0), (1024, 600.0)];
-    assert!(refused(&falling).contains("512 rows take 150 ns, less than the 300 ns of 256"), "{}", refused(&falling));
+    assert!(refused(&falling).contains("512 rows take 150 ns, but 256 take 300 ns"), "{}", refused(&falling));
     // Not next to each other.
     let later = refused(&[(1, 100.0), (2, 300.0), (3, 300.0), (4, 153.0)]);
-    assert!(later.contains("4 rows take 153 ns, less than the 300 ns of 2"), "{later}");
+    assert!(later.contains("4 rows take 153 ns, but 2 take 300 ns"), "{later}");
     // A small decrease is noise.
     assert!(fitted(&samples(&[(1, 300.0), (2, 300.0), (3, 300.0), (4, 293.0)])).loose().is_none());
     // Repeated samples that overlap are noise; equal times do not fall.
@@ -228,13 +228,13 @@ fn pieces_by_hand_are_checked() {
     assert_eq!(Cost::new(cost.pieces().to_vec()).as_ref(), Ok(&cost));
     assert_eq!(
         cost.to_string(),
-        "from 0 rows on 10 ns + 2.0000 ns each; from 100 rows on 50 ns + 0.0000 ns each + 5.000e-1 ns each squared"
+        "from 0 rows: 10 ns + 2.0000 ns each; from 100 rows: 50 ns + 0.0000 ns each + 5.000e-1 ns each squared"
     );
     for (pieces, said) in [
-        (vec![], "without pieces"),
+        (vec![], "no pieces"),
         (vec![piece(1, 0.0, 1.0, 0.0)], "begins at 1 rows"),
         (vec![piece(0, 0.0, 1.0, 0.0); 2], "piece 1 of a cost does not begin after"),
-        (vec![piece(0, f64::NAN, 1.0, 0.0)], "piece 0 of a cost has a coefficient that is no number"),
+        (vec![piece(0, f64::NAN, 1.0, 0.0)], "piece 0 of a cost has a coefficient that is not a finite number"),
         (vec![piece(0, -1.0, 1.0, 0.0)], "is negative or falls"),
         (vec![piece(0, 1.0, -1.0, 0.0)], "is negative or falls"),
         (vec![piece(0, 1.0, 5.0, -0.1)], "end in a straight line"),

@@ -112,7 +112,7 @@ fn the_best_cut_of_the_guide_s_example_is_a_growing_ramp() {
         assert!(us(1734.1, alternative(&plan, "serial").predicted));
         assert_eq!(plan.losses.lane, Lane::Communicate);
         let said = plan.to_string();
-        assert!(said.starts_with("tile {128, 512, 768, 1152, 1536}: communication limits"), "{said}");
+        assert!(said.starts_with("tile {128, 512, 768, 1152, 1536}: communication is the bottleneck"), "{said}");
         assert!(plan.decision().to_string().contains("short-long rule: 1.3 ms"), "{}", plan.decision());
     });
 }
@@ -532,7 +532,7 @@ fn what_is_impossible_is_said() {
             "slowdown of the communication is NaN",
         ),
         (Problem { effort: Effort { gap: 1.0, ..Effort::default() }, ..problem }, "a gap of 1"),
-        (Problem { effort: Effort { units: 0, ..Effort::default() }, ..problem }, "an effort of 0 units"),
+        (Problem { effort: Effort { units: 0, ..Effort::default() }, ..problem }, "the effort is 0 units"),
         (Problem { compute: &negative, ..problem }, "the computation of 2 rows would take -1 ns"),
         (Problem { communicate: &missing, ..problem }, "the communication of 1 rows would take NaN ns"),
     ] {

@@ -44,10 +44,11 @@ impl Seen {
     /// Records a panic in the structure, with the remedy if `run` was to wait for a future.
     pub(super) fn panicked(&self, payload: &Payload) {
         self.panicked.count(1);
-        let text = message(payload).unwrap_or("a value that is no text");
+        let text = message(payload).unwrap_or("a value that is not text");
         let remedy = match EXECUTORS.iter().any(|known| text.contains(known)) {
             true => {
-                " (a batch awaits with `Builder::build_async`, or blocks with `Runner::spawned` and `spawn_blocking`)"
+                " (to await in a batch, use `Builder::build_async`; to block, use `Runner::spawned` with \
+                 `spawn_blocking`)"
             }
             false => "",
         };

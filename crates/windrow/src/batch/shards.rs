@@ -69,7 +69,7 @@ impl<S: BatchOps> Sharded<S> {
             hasher.finish()
         };
         let shards: Box<[_]> = shards.into_iter().collect();
-        assert!(!shards.is_empty(), "`Sharded` needs one structure at least");
+        assert!(!shards.is_empty(), "`Sharded` needs at least one structure");
         Sharded { shards, hash: Box::new(hash) }
     }
 

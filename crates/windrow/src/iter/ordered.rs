@@ -24,7 +24,7 @@ pub struct MapOrdered<I, F> {
 
 impl<I, F> MapOrdered<I, F> {
     pub(super) fn new(items: I, ahead: usize, f: F) -> Self {
-        assert!(ahead > 0, "no item passes if none may be under way");
+        assert!(ahead > 0, "no item can pass if none may be in flight");
         Self { items, ahead, f }
     }
 }

@@ -30,7 +30,7 @@ use crate::runtime::hints::Hints;
 /// [`SplitInHalf`](super::SplitInHalf).
 ///
 /// A closure runs on the caller's thread and on workers, many calls at a time. Each item goes to one call. A panic of a closure reaches the
-/// caller (see the [crate page](crate#what-holds)).
+/// caller (see the [crate page](crate#guarantees)).
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -379,7 +379,7 @@ pub trait ParallelIterator: Sized + Send {
     /// # Panics
     /// If `size` is 0.
     fn with_claim_size(self, size: usize) -> Par<Self::Source, Self::Recipe> {
-        assert!(size > 0, "a chunk of 0 items never ends");
+        assert!(size > 0, "chunks of 0 items would never end");
         let (source, recipe, mut hints) = self.into_parts();
         hints.set_chunk(size);
         Par { source, recipe, hints }

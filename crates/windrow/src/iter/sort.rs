@@ -127,7 +127,7 @@ fn sort<T, C: Fn(&T, &T) -> Ordering>(
             serial(items);
         } else if was_in_order(items, compare) {
             // That says nothing about the next sort.
-            (open, reason) = (0, "serial: the items were in order");
+            (open, reason) = (0, "serial: the items were already in order");
         } else {
             // No part is shorter than a heartbeat.
             let part = n / (PARTS * pool.members) as f64;

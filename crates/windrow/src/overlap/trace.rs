@@ -268,23 +268,23 @@ impl Limits {
     /// The lane that limits the run, in a few words.
     pub(super) fn reason(&self) -> String {
         if self.lane.is_none() {
-            return "no lanes, nothing to overlap".to_owned();
+            return "no lanes, so nothing to overlap".to_owned();
         }
         let others = if self.shared { " and the other compute lanes" } else { "" };
-        format!("{:?}{others} limits, {:.2} of what it allows", self.name, self.efficiency())
+        format!("limited by {:?}{others}, at {:.2} of the possible speed", self.name, self.efficiency())
     }
 }
 
 impl fmt::Display for Limits {
-    /// One line: `64 tiles in 12.5 ms, 0.93 of what "write" allows (11.6 ms; not overlapped 21.0 ms): 0.5 ms until its first tile, ...`
+    /// One line: `64 tiles in 12.5 ms, 0.93 of what "write" allows (11.6 ms; without overlap 21.0 ms): 0.5 ms until its first tile, ...`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.lane.is_none() {
-            return write!(f, "no lanes, nothing to overlap");
+            return write!(f, "no lanes, so nothing to overlap");
         }
         let Limits { tiles, wall, bound, serial, name, fill, drain, empty, full, .. } = self;
         let others = if self.shared { " and the other compute lanes" } else { "" };
         write!(f, "{tiles} tiles in {wall}, {:.2} of what {name:?}{others} allows", self.efficiency())?;
-        write!(f, " ({bound}; not overlapped {serial}): {fill} until its first tile, {drain} after its last, ")?;
+        write!(f, " ({bound}; without overlap {serial}): {fill} until its first tile, {drain} after its last, ")?;
         write!(f, "{empty} waiting for tiles, {full} waiting for room")
     }
 }
@@ -382,10 +382,10 @@ mod tests {
         assert_eq!((limits.serial, limits.fill, limits.drain), (Nanos(74.0), Nanos(19.0), Nanos(1.0)));
         let said = limits.to_string();
         assert!(
-            said.starts_with("2 tiles in 60 ns, 0.63 of what \"write\" allows (38 ns; not overlapped 74 ns)"),
+            said.starts_with("2 tiles in 60 ns, 0.63 of what \"write\" allows (38 ns; without overlap 74 ns)"),
             "{said}"
         );
-        assert_eq!(Trace::new().explain().to_string(), "no lanes, nothing to overlap");
+        assert_eq!(Trace::new().explain().to_string(), "no lanes, so nothing to overlap");
     }
 
     #[cfg(feature = "observe")]

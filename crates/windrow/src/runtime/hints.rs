@@ -178,7 +178,7 @@ impl Hints {
         match results {
             Some(results) => results,
             None if self.cancellation().is_some() => R::default(),
-            None => panic!("a recipe gave fewer results than it has indices"),
+            None => panic!("a recipe produced fewer results than it has indices"),
         }
     }
 

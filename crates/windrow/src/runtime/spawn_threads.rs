@@ -107,7 +107,7 @@ pub(crate) fn submit(pool: &Arc<PoolState>, job: Job) -> u64 {
         && let Some(unrun) = queue.remove(ticket)
     {
         drop(unrun);
-        panic!("the system refuses to start a thread for a spawned closure: {error}");
+        panic!("the system refused to start a thread for a spawned closure: {error}");
     }
     ticket
 }

@@ -187,7 +187,7 @@ pub(super) fn follow<S: LendCopy, P: Lend, R>(
     }
     let (shared, part) = follow.open::<S, P>();
     let round = round as usize;
-    assert!(range.contains(&round), "{OTHER_RANGES}: round {round} is none of {range:?}");
+    assert!(range.contains(&round), "{OTHER_RANGES}: round {round} is not in {range:?}");
     Some((round, work(round, shared, part)))
 }
 

@@ -135,7 +135,7 @@ impl Cut for Range<usize> {
     }
 
     fn cut(self, at: usize) -> (Self, Self) {
-        assert!(at <= self.len(), "a cut at {at} of the {} items of {self:?}", self.len());
+        assert!(at <= self.len(), "cannot cut the {} items of {self:?} at {at}", self.len());
         let middle = self.start + at;
         (self.start..middle, middle..self.end)
     }
@@ -145,7 +145,7 @@ impl Cut for Range<usize> {
 impl<A: Cut, B: Cut> Cut for (A, B) {
     fn items(&self) -> usize {
         let (a, b) = (self.0.items(), self.1.items());
-        assert!(a == b, "what is cut together has the same number of items, not {a} and {b}");
+        assert!(a == b, "what is cut together must have the same number of items, not {a} and {b}");
         a
     }
 
@@ -168,7 +168,7 @@ struct Parts<C, F> {
 /// `end(m)` is where member `m - 1` ends and member `m` begins. It is called in order, and must not decrease.
 #[track_caller]
 fn parts<C: Cut, F: FnMut(usize) -> usize>(data: C, width: usize, end: F) -> Parts<C, F> {
-    assert!(width > 0, "parts for no member");
+    assert!(width > 0, "parts for 0 members");
     Parts { rest: Some(data), from: 0, member: 0, width, end }
 }
 
@@ -369,7 +369,7 @@ pub fn at_each<C: Cut>(
 ) -> impl ExactSizeIterator<Item = C> {
     let (n, mut cuts, mut from) = (data.items(), cuts.into_iter(), 0);
     parts(data, cuts.len() + 1, move |member| {
-        let at = cuts.next().expect("as many cuts as their iterator has announced");
+        let at = cuts.next().expect("the iterator has the announced number of cuts");
         assert!(at >= from, "cut {member} at {at} lies before cut {} at {from}", member - 1);
         assert!(at <= n, "cut {member} at {at} lies after the last of {n} items");
         from = at;

@@ -105,7 +105,7 @@ fn errors_carry_the_message_of_the_panic() {
         gate.exclusive(|_| std::panic::resume_unwind(Box::new(7)))
     }));
     assert!(payload.is_err());
-    assert_eq!(gate.gauges().last_panic.as_deref(), Some("a value that is no text"));
+    assert_eq!(gate.gauges().last_panic.as_deref(), Some("a value that is not text"));
     assert_eq!(gate.call(1), Ok(1), "recovered");
 }
 

@@ -307,7 +307,7 @@ fn a_trace_has_every_tile_of_every_lane_in_order() {
 }
 
 #[test]
-#[should_panic(expected = "say this after a lane")]
+#[should_panic(expected = "call this after a lane")]
 fn nothing_waits_before_the_first_lane() {
     let _ = overlap::source::<_, ()>(0..3).ahead(1);
 }

@@ -249,7 +249,7 @@ fn a_global_pool_is_built_once() {
         assert_eq!(names, ["global-1", "global-2"]);
         let error = PoolBuilder::new().threads(4).build_global().unwrap_err();
         assert_eq!(error.kind(), PoolBuildErrorKind::GlobalExists);
-        assert!(error.to_string().contains("exists already"));
+        assert!(error.to_string().contains("already exists"));
         assert_eq!(current_num_threads(), 3);
     });
 }

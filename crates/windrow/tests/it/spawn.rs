@@ -362,7 +362,7 @@ fn a_refused_lead_is_a_panic_and_drops_the_closure() {
         let alive = Live::new(live.clone(), ());
         let refused = catch_unwind(AssertUnwindSafe(|| Pool::new(1).spawn_joinable(move || drop(alive)))).unwrap_err();
         let said = refused.downcast::<String>().unwrap();
-        assert!(said.starts_with("the system refuses to start a thread for a spawned closure: "), "{said}");
+        assert!(said.starts_with("the system refused to start a thread for a spawned closure: "), "{said}");
         assert_eq!(live.load(Relaxed), 0);
     });
 }

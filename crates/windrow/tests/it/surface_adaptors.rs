@@ -192,13 +192,13 @@ fn zip_eq_of_different_lengths_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "a step of 0 items never ends")]
+#[should_panic(expected = "steps of 0 items would never end")]
 fn steps_of_no_items_are_refused() {
     (0..5).into_par_iter().step_by(0).for_each(|_: i32| ());
 }
 
 #[test]
-#[should_panic(expected = "a chunk of 0 items never ends")]
+#[should_panic(expected = "chunks of 0 items would never end")]
 fn chunks_of_no_items_are_refused() {
     (0..5).into_par_iter().chunks(0).for_each(|_: Vec<i32>| ());
 }

@@ -105,7 +105,7 @@ pub(super) fn usual_threads() -> Result<usize, PoolBuildError> {
         _ => Err(PoolBuildError::new(
             PoolBuildErrorKind::Environment,
             format!(
-                "{VARIABLE} is {value:?}, which is no number of threads: set it to 1 to {MOST_MEMBERS}, or unset it"
+                "{VARIABLE} is {value:?}, which is not a number of threads: set it to 1 to {MOST_MEMBERS}, or unset it"
             ),
         )),
     }
@@ -167,7 +167,7 @@ impl PoolBuildError {
 
     pub(super) fn global_exists() -> Self {
         let message =
-            "the global pool exists already: call `build_global` before the first parallel call, or after `shutdown`";
+            "the global pool already exists: call `build_global` before the first parallel call, or after `shutdown`";
         PoolBuildError::new(PoolBuildErrorKind::GlobalExists, message.to_owned())
     }
 
