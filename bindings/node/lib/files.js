@@ -123,7 +123,7 @@ function specOf(inputs, output, options) {
   const isOne = typeof inputs === 'string' || inputs instanceof URL;
   const paths = Array.from(isOne ? [inputs] : iterableOf(inputs, 'inputs', 'paths'), (input, at) => pathOf(input, isOne ? 'inputs' : `inputs[${at}]`));
   if (paths.length === 0) {
-    throw new TypeError('inputs must name a file at least');
+    throw new TypeError('inputs must name at least one file');
   }
   /** @param {string[]} names */
   const given = (names) => names.filter((name) => (options[name] ?? null) !== null).map((name) => [snakeOf(name), plainOf(options[name], name)]);

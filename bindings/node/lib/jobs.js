@@ -323,7 +323,7 @@ async function runTexts(job, texts, signal) {
     for await (const text of texts) {
       throwIfAborted(signal);
       if (typeof text !== 'string') {
-        const hint = ArrayBuffer.isView(text) ? ' (hint: a stream of bytes has setEncoding, or a TextDecoderStream)' : '';
+        const hint = ArrayBuffer.isView(text) ? ' (hint: decode a stream of bytes with setEncoding or a TextDecoderStream)' : '';
         throw new TypeError(`item ${before + some.length} must be a string, not ${kindOf(text)}${hint}`);
       }
       some.push(text);

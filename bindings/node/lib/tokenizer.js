@@ -141,7 +141,7 @@ class Tokenizer {
    */
   constructor(loaded) {
     if (!(loaded instanceof native.NativeTokenizer)) {
-      throw new TypeError('a Tokenizer is made by Tokenizer.fromFile, fromString or fromTiktoken');
+      throw new TypeError('create a Tokenizer with Tokenizer.fromFile, fromString or fromTiktoken');
     }
     loaded.reportMemory();
     this.#native = loaded;
@@ -434,7 +434,7 @@ class Tokenizer {
     const known = optionsOf(options, 'countTokens', ['addSpecialTokens', 'limit']);
     const limit = known.limit ?? Infinity;
     if (typeof limit !== 'number' || !(limit >= 0)) {
-      throw new TypeError(`limit must be a number from 0 on, not ${typeof limit === 'number' ? limit : kindOf(limit)}`);
+      throw new TypeError(`limit must be a number of at least 0, not ${typeof limit === 'number' ? limit : kindOf(limit)}`);
     }
     if (!textOf(text).isWellFormed()) {
       throw new ItemError(0, halfOf(text));
@@ -825,7 +825,7 @@ function textOf(text) {
  */
 function textsOf(texts, mayCome) {
   if (typeof texts === 'string') {
-    throw new TypeError('texts must be several texts, not a single one (hint: put it into an array)');
+    throw new TypeError('texts must be several texts, not a single one (hint: put it in an array)');
   }
   if (mayCome && typeof (/** @type {any} */ (texts)?.[Symbol.asyncIterator]) === 'function') {
     return texts;
@@ -854,7 +854,7 @@ const ENCODINGS = [
  */
 function pairOf(pair, item) {
   if (!Array.isArray(pair) || pair.length !== 2 || !pair.every((text) => typeof text === 'string')) {
-    throw new TypeError(`item ${item} must be a pair of strings, as the first one is, not ${kindOf(pair)}`);
+    throw new TypeError(`item ${item} must be a pair of strings, like the first one, not ${kindOf(pair)}`);
   }
   return /** @type {[string, string]} */ (pair);
 }
@@ -869,7 +869,7 @@ function pairOf(pair, item) {
 function countOf(options, name, least) {
   const value = options[name] ?? undefined;
   if (value !== undefined && !(Number.isInteger(value) && value >= least && value <= 0xffffffff)) {
-    throw new TypeError(`${name} must be a whole number from ${least} on, not ${typeof value === 'number' ? value : kindOf(value)}`);
+    throw new TypeError(`${name} must be a whole number of at least ${least}, not ${typeof value === 'number' ? value : kindOf(value)}`);
   }
   return value;
 }
@@ -985,7 +985,7 @@ function* raggedOf({ ids, offsets }) {
     const [begin, end] = [offsets[item], offsets[item + 1]];
     if (!(begin >= 0 && begin <= end && end <= ids.length)) {
       check();
-      throw new RangeError(`batch.offsets: item ${item} is from ${begin} to ${end}, which is not within the ${ids.length} ids`);
+      throw new RangeError(`batch.offsets: item ${item} is from ${begin} to ${end}, which is outside the ${ids.length} ids`);
     }
     yield ids.subarray(begin, end);
   }

@@ -28,7 +28,7 @@ function inOptions(message) {
 function lineInOptions(line) {
   const [pipe, formats] = PIPE.exec(line) ?? [];
   if (pipe !== undefined) {
-    return line.replace(pipe, () => ` > NEW, and give NEW with inputFormat: ${quoted(formats)}`);
+    return line.replace(pipe, () => ` > NEW, and pass NEW with inputFormat: ${quoted(formats)}`);
   }
   return line.replace(INSTALL, '').replaceAll(WORD, (found, usage, o, word, value, place) => {
     const name = nameOf(usage ?? word ?? 'output');

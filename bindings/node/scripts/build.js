@@ -42,7 +42,7 @@ function build() {
     messages = execFileSync('cargo', words, { stdio: ['ignore', 'pipe', 'inherit'], maxBuffer: 1 << 28, encoding: 'utf8' });
   } catch (error) {
     if (/** @type {any} */ (error).code === 'ENOENT') {
-      throw new Error('windrow is built with Rust, and there is no cargo\nhint: install Rust, see rustup.rs');
+      throw new Error('windrow is built with Rust, but cargo was not found\nhint: install Rust: see rustup.rs');
     }
     throw error;
   }

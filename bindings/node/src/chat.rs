@@ -26,7 +26,7 @@ pub struct NativeChat(Arc<ChatTemplate>);
 fn load(core: &Core, source: Option<String>, date: &str) -> std::result::Result<ChatTemplate, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         // The message has the remedies of the command.
-        Failure::tokenizer(error.to_string().replace(", or name a file: --chat=FILE", ", or give it as chatTemplate"))
+        Failure::tokenizer(error.to_string().replace(", or name a file: --chat=FILE", ", or pass it as chatTemplate"))
     };
     let path = core.path();
     let tokens = path.map(|path| SpecialTokens::next_to(Path::new(path))).transpose().map_err(|e| failed(&e))?;
@@ -38,7 +38,7 @@ fn load(core: &Core, source: Option<String>, date: &str) -> std::result::Result<
         (Some(source), _) => ChatTemplate::from_source("chatTemplate", &source, tokens),
         (None, Some(path)) => ChatTemplate::next_to(Path::new(path)),
         (None, None) => {
-            let message = "no chat template comes with this tokenizer\nhint: give one as chatTemplate";
+            let message = "no chat template comes with this tokenizer\nhint: pass one as chatTemplate";
             return Err(Failure::tokenizer(message));
         }
     };

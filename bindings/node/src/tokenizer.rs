@@ -93,9 +93,9 @@ impl Core {
         }
         let json = std::fs::read(file).map_err(|error| {
             let hint = if name.contains("://") {
-                "download it first: files of this machine are read"
+                "download it first: only local files can be read"
             } else if error.kind() == ErrorKind::IsADirectory {
-                "name the file, or a folder that has a tokenizer.json"
+                "pass the file, or a folder that contains a tokenizer.json"
             } else {
                 "check the path and its permissions"
             };

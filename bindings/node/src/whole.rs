@@ -95,7 +95,8 @@ impl Rows {
         let total = self.ids.len().saturating_add(missing);
         if !all.ids.try_reserve_exact(total).is_ok_and(|()| all.spans.try_reserve_exact(2 * total).is_ok()) {
             return Err(Failure::input(
-                "padding: no memory for this number of ids\nhint: pad to a smaller length, or fewer at a time",
+                "padding: not enough memory for this number of ids\n\
+                 hint: pad to a smaller length, or pad fewer inputs at a time",
             ));
         }
         for row in ranges(&self.ends) {
@@ -175,7 +176,7 @@ impl Whole {
             None => {
                 let known = PADDING.iter().find_map(|token| full.tokenizer().token_to_id(token));
                 let Some(pad_id) = self.settings.pad_id.or(known) else {
-                    let message = "padding: the tokenizer names no token that fills\nhint: give its id as padId";
+                    let message = "padding: the tokenizer does not define a padding token\nhint: pass its id as padId";
                     return Err(Failure::input(message));
                 };
                 PaddingParams { pad_id, ..PaddingParams::default() }

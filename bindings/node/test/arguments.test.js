@@ -110,7 +110,7 @@ test('methods of texts', async () => {
       await tokenizer[call](text, null);
     }
   }
-  await assert.rejects(tokenizer.encodeBatch('text'), /put it into an array/);
+  await assert.rejects(tokenizer.encodeBatch('text'), /put it in an array/);
   await assert.rejects(tokenizer.encodeBatch(['a', 3]), { name: 'TypeError', message: 'item 1 must be a string, not a number' });
   await assert.rejects(tokenizer.encode(undefined), { name: 'TypeError', message: 'text must be a string, not undefined' });
 });
@@ -205,7 +205,7 @@ test('every message of the command has the words of the options', () => {
     ['hint: cargo install windrow-cli --features object-store, or download it first', 'hint: download it first'],
     ['add `--input-format text|lines`, or take it for text with `--all-text`', "add `inputFormat: 'text' or 'lines'`, or take it for text with `allText: true`"],
     ['--ext and --no-ignore', 'ext and noIgnore: true'],
-    ['decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format text|jsonl', "decompress it: xz --format=lzma -dc FILE > NEW, and give NEW with inputFormat: 'text' or 'jsonl'"],
+    ['decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format text|jsonl', "decompress it: xz --format=lzma -dc FILE > NEW, and pass NEW with inputFormat: 'text' or 'jsonl'"],
   ]) {
     assert.equal(inOptions(from), to);
   }

@@ -94,8 +94,8 @@ test('spans are places in the string', () => {
 test('wrong options of encodings are named', async () => {
   /** @type {[any, any, RegExp][]} */
   const cases = [
-    [['a'], { maxLength: 0 }, /maxLength must be a whole number from 1 on, not 0/],
-    [['a'], { padding: 'max' }, /padding must be a whole number from 1 on, not a string/],
+    [['a'], { maxLength: 0 }, /maxLength must be a whole number of at least 1, not 0/],
+    [['a'], { padding: 'max' }, /padding must be a whole number of at least 1, not a string/],
     [['a'], { truncation: 'first' }, /truncation must be 'longestFirst' or 'onlyFirst' or 'onlySecond', not 'first'/],
     [['a'], { paddingSide: 1 }, /paddingSide must be 'right' or 'left', not a number/],
     [['a'], { maxlength: 3 }, /encodings has no option maxlength/],
@@ -111,7 +111,7 @@ test('wrong options of encodings are named', async () => {
   const noPad = JSON.parse(BERT);
   [noPad.added_tokens, noPad.post_processor, noPad.model.vocab] = [[], null, { '[UNK]': 0, one: 1 }];
   const words = Tokenizer.fromStringSync(JSON.stringify(noPad));
-  assert.throws(() => words.encodingsSync(['one'], { padding: true }), { name: 'InputError', message: /hint: give its id as padId/ });
+  assert.throws(() => words.encodingsSync(['one'], { padding: true }), { name: 'InputError', message: /hint: pass its id as padId/ });
 });
 
 test('countTokens stops at its limit', () => {
@@ -133,7 +133,7 @@ test('countTokens stops at its limit', () => {
   };
   const early = Math.min(...Array.from({ length: 5 }, () => time(100)));
   assert.ok(early < Math.min(time(Infinity), time(Infinity)) / 2, `${early} ms with a limit`);
-  assert.throws(() => gpt2.countTokens('a', { limit: -1 }), { name: 'TypeError', message: /limit must be a number from 0 on, not -1/ });
+  assert.throws(() => gpt2.countTokens('a', { limit: -1 }), { name: 'TypeError', message: /limit must be a number of at least 0, not -1/ });
   assert.throws(() => gpt2.countTokens('a\ud800'), ItemError);
 });
 
@@ -235,7 +235,7 @@ test('conversations are written by their template', async (context) => {
   assert.equal(words.chatText([{ role: 'user', content: 'one' }]), 'one[SEP]');
   assert.deepEqual([...(await words.encodeChat([{ role: 'user', content: 'one' }]))], [4, 2]);
 
-  assert.throws(() => gpt2.chatText(messages), { name: 'TokenizerError', message: /hint: give one as chatTemplate/ });
+  assert.throws(() => gpt2.chatText(messages), { name: 'TokenizerError', message: /hint: pass one as chatTemplate/ });
   assert.throws(() => bert.chatText(messages), TokenizerError);
   assert.throws(() => gpt2.chatText(messages, { chatTemplate: '{% for %}' }), TokenizerError);
   assert.throws(() => gpt2.chatText(/** @type {any} */ ([{ content: 'Hi' }]), options), InputError);

@@ -271,7 +271,7 @@ test('what is no tokenizer is refused', async () => {
   await assert.rejects(Tokenizer.fromString('{'), { name: 'TokenizerError', code: 'ERR_WINDROW_TOKENIZER' });
   assert.throws(() => Tokenizer.fromTiktokenSync('none_base'), TokenizerError);
   assert.throws(() => Tokenizer.fromTiktokenSync('./gpt2'), /is not the name of a vocabulary\nhint: /);
-  assert.throws(() => new (/** @type {any} */ (Tokenizer))({}), /is made by Tokenizer\.fromFile/);
+  assert.throws(() => new (/** @type {any} */ (Tokenizer))({}), /create a Tokenizer with Tokenizer\.fromFile/);
 });
 
 test('an item without a result is named', async () => {

@@ -18,7 +18,7 @@ pub(crate) fn number<T: TryFrom<u64>>(name: &dyn Display, value: &Bound<'_, PyAn
             // Python refuses to print integers of thousands of digits.
             let shown = value.str().map_or_else(|_| "too large".to_owned(), |shown| shown.to_string());
             let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<T>());
-            Err(PyValueError::new_err(format!("{name} is {shown}, and must be from 0 to {most}")))
+            Err(PyValueError::new_err(format!("{name} is {shown}, but must be from 0 to {most}")))
         },
         Ok,
     )
@@ -28,7 +28,7 @@ pub(crate) fn number<T: TryFrom<u64>>(name: &dyn Display, value: &Bound<'_, PyAn
 pub(crate) fn several<'py>(name: &str, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     let found = items.get_type().name()?;
     if items.is_instance_of::<PyString>() || items.is_instance_of::<PyBytes>() {
-        let hint = "hint: put it into a list";
+        let hint = "hint: put it in a list";
         return Err(PyTypeError::new_err(format!("{name}: expected several, not a single {found} ({hint})")));
     }
     items.try_iter().map_err(|error| match error.is_instance_of::<PyTypeError>(items.py()) {

@@ -238,16 +238,17 @@ impl PyBatcher {
     ) -> PyResult<Self> {
         if !function.is_callable() {
             let name = function.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("function must be one that takes a list, not {name}")));
+            return Err(PyTypeError::new_err(format!("function must be a callable that takes a list, not {name}")));
         }
         let mut builder = Batched::builder();
         if let Some(limit) = limit {
             let limit = Some(limit).filter(|&limit| limit > 0);
-            builder = builder.limit(limit.ok_or_else(|| PyValueError::new_err("limit is 0, and a batch has an item"))?);
+            builder = builder
+                .limit(limit.ok_or_else(|| PyValueError::new_err("limit is 0, but a batch has at least one item"))?);
         }
         if let Some(queue) = queue {
             let queue = Some(queue).filter(|&queue| queue > 0);
-            let queue = queue.ok_or_else(|| PyValueError::new_err("queue is 0, and no call would have room"))?;
+            let queue = queue.ok_or_else(|| PyValueError::new_err("queue is 0, which leaves no room for calls"))?;
             builder = builder.queue(queue, Overflow::Block);
         }
         let function = Function(function.clone().unbind());

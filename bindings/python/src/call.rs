@@ -39,7 +39,7 @@ impl Padding {
                 "longest" => Ok(Self::Longest),
                 "max_length" => Ok(Self::MaxLength),
                 other => Err(PyValueError::new_err(format!(
-                    "padding {other:?} is none of \"longest\", \"max_length\", True, False and a length"
+                    "padding {other:?} is not \"longest\", \"max_length\", True, False or a length"
                 ))),
             };
         }
@@ -96,8 +96,7 @@ impl Call {
             Some(Padding::MaxLength) => {
                 let length = changed.truncation().map(|truncation| truncation.max_length);
                 let hint = "hint: max_length=.. or enable_truncation sets one";
-                let error =
-                    || PyValueError::new_err(format!("padding \"max_length\" without a maximal length\n{hint}"));
+                let error = || PyValueError::new_err(format!("padding \"max_length\" needs a maximum length\n{hint}"));
                 PaddingStrategy::Fixed(length.ok_or_else(error)?)
             }
         };
@@ -112,8 +111,8 @@ fn usual(tokenizer: &Tokenizer) -> PyResult<PaddingParams> {
     const USUAL: [&str; 4] = ["[PAD]", "<pad>", "<|pad|>", "<PAD>"];
     let found = USUAL.iter().find_map(|token| Some((token, tokenizer.token_to_id(token)?)));
     let Some((token, pad_id)) = found else {
-        let hint = "hint: enable_padding(pad_id=.., pad_token=..) names the token";
-        return Err(PyValueError::new_err(format!("padding: the vocabulary has no token for it\n{hint}")));
+        let hint = "hint: enable_padding(pad_id=.., pad_token=..) sets the token";
+        return Err(PyValueError::new_err(format!("padding: the vocabulary has no padding token\n{hint}")));
     };
     Ok(PaddingParams { pad_id, pad_token: (*token).to_owned(), ..PaddingParams::default() })
 }
@@ -149,7 +148,7 @@ pub(crate) fn fitted(batch: &Ragged, around: &Encoding, post_processing: &PostPr
     let ids_of_all = batch.iter().map(|ids| length.max(kept(ids).len() + special)).try_fold(0, usize::checked_add);
     let mut fitted = Ragged { values: Vec::new(), offsets: Vec::with_capacity(batch.len() + 1) };
     if ids_of_all.is_none_or(|ids| fitted.values.try_reserve_exact(ids).is_err()) {
-        return Err("no memory for so much padding".to_owned());
+        return Err("not enough memory for this much padding".to_owned());
     }
     fitted.offsets.push(0);
     let pad_id = padding.map_or(0, |padding| padding.pad_id);

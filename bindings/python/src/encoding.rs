@@ -182,7 +182,9 @@ impl PyEncoding {
                 Some((starts.byte(text, begin)?, starts.byte(text, end)?))
             };
             let found: Option<Vec<_>> = offsets.into_iter().zip(places).map(in_bytes).collect();
-            found.ok_or_else(|| InputError::new_err("the encoding is not of this input (hint: pass what was encoded)"))
+            found.ok_or_else(|| {
+                InputError::new_err("the encoding does not belong to this input (hint: pass what was encoded)")
+            })
         })
     }
 }

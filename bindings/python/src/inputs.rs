@@ -118,7 +118,7 @@ impl Sequence {
             return Ok(Self::Text(Item::of(number, sequence.clone(), errors)?));
         }
         let name = sequence.get_type().name()?;
-        let expected = if is_pretokenized { "a list of words, or two" } else { "a str, or a pair of str" };
+        let expected = if is_pretokenized { "a list of words, or a pair of lists" } else { "a str, or a pair of str" };
         let hint =
             if is_pretokenized { "is_pretokenized=False takes texts" } else { "is_pretokenized=True takes words" };
         Err(PyTypeError::new_err(format!("item {number}: expected {expected}, not {name} (hint: {hint})")))

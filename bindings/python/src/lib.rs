@@ -50,9 +50,9 @@ fn refuse_other_interpreters(module: &Bound<'_, PyModule>) -> PyResult<()> {
     if *FIRST.get_or_init(|| interpreter) == interpreter {
         return Ok(());
     }
-    let hint = "hint: run the others in processes";
+    let hint = "hint: run other interpreters in separate processes";
     Err(PyImportError::new_err(format!(
-        "windrow works in one interpreter of a process, and another one has it\n{hint}"
+        "windrow works in only one interpreter per process, and another one already uses it\n{hint}"
     )))
 }
 

@@ -123,7 +123,7 @@ impl PyRagged {
     #[pyo3(signature = (*_arguments, **_settings))]
     fn __array__(&self, _arguments: &Bound<'_, PyTuple>, _settings: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let hint = "hint: to_numpy gives an array for each item, or a matrix with pad_id";
-        Err(PyTypeError::new_err(format!("a Ragged is no array ({hint})")))
+        Err(PyTypeError::new_err(format!("a Ragged is not an array ({hint})")))
     }
 
     /// Arrays of numpy, one for each item, without a copy. With `pad_id`, a single matrix: a row for each item, padded with this id.
@@ -196,7 +196,11 @@ impl PyRagged {
         };
         let ends = (batch.offsets.first() == Some(&0)) && batch.offsets.last() == Some(&(batch.values.len() as u64));
         let is_whole = rest.is_empty() && more.is_empty() && ends && batch.offsets.is_sorted();
-        if is_whole { Ok(Self::new(batch)) } else { Err(PyValueError::new_err("damaged columns of a Ragged")) }
+        if is_whole {
+            Ok(Self::new(batch))
+        } else {
+            Err(PyValueError::new_err("the columns of the Ragged are damaged"))
+        }
     }
 }
 

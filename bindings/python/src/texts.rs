@@ -158,7 +158,7 @@ fn append<'a>(chunk: &'a ArrayRef, texts: &mut Vec<&'a str>) -> Result<(), (usiz
 fn utf8(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|error| {
         let byte = error.valid_up_to();
-        format!("is not UTF-8 at byte {byte} (hint: decode it, with errors=\"replace\" if it must)")
+        format!("is not UTF-8 at byte {byte} (hint: decode it first, with errors=\"replace\" if necessary)")
     })
 }
 
@@ -203,8 +203,8 @@ fn not_unicode(py: Python<'_>, number: usize, cause: PyErr) -> PyErr {
     }
     let start = cause.value(py).getattr("start").and_then(|start| start.extract::<usize>());
     let place = start.map_or(String::new(), |start| format!(" at character {start}"));
-    let hint = "hint: errors=\"replace\" makes U+FFFD of it";
-    let reason = format!("has half of a surrogate pair{place}, which no UTF-8 has ({hint})");
+    let hint = "hint: errors=\"replace\" turns it into U+FFFD";
+    let reason = format!("has half of a surrogate pair{place}, which UTF-8 cannot represent ({hint})");
     let error = ItemError::new_err((number, reason));
     error.set_cause(py, Some(cause));
     error

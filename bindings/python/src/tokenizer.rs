@@ -135,8 +135,8 @@ impl Core {
     fn json(&self) -> PyResult<&str> {
         self.full.json().ok_or_else(|| {
             let name = self.plain().name();
-            let reason = "is a vocabulary of tiktoken, which has no tokenizer.json";
-            let hint = "hint: load a tokenizer.json with the same tokens; pickle and copy need none";
+            let reason = "is a tiktoken vocabulary, which has no tokenizer.json";
+            let hint = "hint: load a tokenizer.json with the same tokens; pickle and copy do not need one";
             TokenizerError::new_err(format!("tokenizer {}: {reason}\n{hint}", shown(name)))
         })
     }
@@ -270,7 +270,7 @@ fn state_of(part: &Bound<'_, PyAny>) -> PyResult<String> {
     let state = part.getattr_opt("__getstate__")?.map(|state| state.call0()).transpose()?;
     let Some(json) = state.as_ref().and_then(|state| state.extract::<&[u8]>().ok()) else {
         let name = part.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("expected a part of the library tokenizers, not {name}")));
+        return Err(PyTypeError::new_err(format!("expected a component of the tokenizers library, not {name}")));
     };
     Ok(String::from_utf8_lossy(json).into_owned())
 }
@@ -340,7 +340,7 @@ impl PyTokenizer {
         }
         let Some(to_str) = backend.getattr_opt("to_str")? else {
             let expected =
-                "tokenizer: expected a Tokenizer of tokenizers, a model of it, or a fast tokenizer of transformers";
+                "tokenizer: expected a Tokenizer or a model from tokenizers, or a fast tokenizer from transformers";
             let hint = "hint: from_file, from_str and from_tiktoken load others";
             let name = tokenizer.get_type().name()?;
             return Err(PyTypeError::new_err(format!("{expected}, not {name} ({hint})")));
@@ -402,7 +402,7 @@ impl PyTokenizer {
     fn from_pretrained(py: Python<'_>, identifier: &str, revision: &str, token: Option<&str>) -> PyResult<Self> {
         let hub = py.import("huggingface_hub").map_err(|cause| {
             let hint = "hint: pip install huggingface_hub, or load a file with from_file";
-            let message = format!("tokenizer {}: the library huggingface_hub is missing\n{hint}", shown(identifier));
+            let message = format!("tokenizer {}: the huggingface_hub library is missing\n{hint}", shown(identifier));
             let error = TokenizerError::new_err(message);
             error.set_cause(py, Some(cause));
             error
@@ -663,7 +663,7 @@ impl PyTokenizer {
             "only_second" => TruncationStrategy::OnlySecond,
             other => {
                 let known = "longest_first, only_first and only_second";
-                return Err(PyValueError::new_err(format!("strategy {other:?} is none of {known}")));
+                return Err(PyValueError::new_err(format!("strategy {other:?} is not one of {known}")));
             }
         };
         let direction = truncation_direction(direction)?;

@@ -161,14 +161,14 @@ def test_copies(gpt2: windrow.Tokenizer) -> None:
 def test_bad_items(gpt2: windrow.Tokenizer) -> None:
     with pytest.raises(windrow.ItemError) as caught:
         gpt2.encode_batch_ids(["ok", "bad \ud800"])
-    assert str(caught.value).startswith("item 1: has half of a surrogate pair at character 4, which no UTF-8 has")
+    assert str(caught.value).startswith("item 1: has half of a surrogate pair at character 4, which UTF-8 cannot represent")
     assert caught.value.item == 1 and isinstance(caught.value.__cause__, UnicodeEncodeError)
     with pytest.raises(windrow.ItemError, match="^item 2: is not UTF-8 at byte 1 "):
         gpt2.encode_batch_ids([b"ok", "ok", b"a\xff"])
     with pytest.raises(TypeError, match="^item 1: expected str or bytes, not int$"):
         gpt2.encode_batch_ids(["a", 1])
     for single in ("text", b"text"):
-        with pytest.raises(TypeError, match="put it into a list"):
+        with pytest.raises(TypeError, match="put it in a list"):
             gpt2.encode_batch_ids(single)
     with pytest.raises(TypeError):
         gpt2.encode_batch_ids(None)
@@ -185,7 +185,7 @@ def test_decode(gpt2: windrow.Tokenizer) -> None:
     with pytest.raises(windrow.ItemError, match="^item 1: .*60000"):
         gpt2.decode_batch([[1], [60000]])
     for bad in ([995, -1], [995, 2**32], [995, 10**5000]):
-        with pytest.raises(ValueError, match=r"^ids\[1\] is .*, and must be from 0 to 4294967295$"):
+        with pytest.raises(ValueError, match=r"^ids\[1\] is .*, but must be from 0 to 4294967295$"):
             gpt2.decode(bad)
     with pytest.raises(TypeError, match=r"^ids\[0\] must be an int, not str$"):
         gpt2.decode(["a"])

@@ -210,7 +210,7 @@ def test_what_is_wrong_is_named() -> None:
     for wrong in ({"limit": 0}, {"queue": 0}):
         with pytest.raises(ValueError, match="is 0"):
             windrow.Batcher(double, **wrong)
-    with pytest.raises(TypeError, match="function must be one that takes a list, not int"):
+    with pytest.raises(TypeError, match="function must be a callable that takes a list, not int"):
         windrow.Batcher(3)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="no running event loop"):
         windrow.Batcher(double).submit(1)

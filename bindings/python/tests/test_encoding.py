@@ -259,11 +259,11 @@ def test_what_is_wrong_is_named() -> None:
         tokenizer.encode_batch(["ok", "bad \ud800"])
     with pytest.raises(ValueError, match="the stride 3 is not below max_length 3"):
         tokenizer.enable_truncation(3, stride=3)
-    with pytest.raises(ValueError, match='strategy "x" is none of'):
+    with pytest.raises(ValueError, match='strategy "x" is not one of'):
         tokenizer.enable_truncation(3, strategy="x")
     with pytest.raises(ValueError, match="neither"):
         tokenizer.enable_padding(direction="up")
-    with pytest.raises(TypeError, match="expected a Tokenizer of tokenizers, .* not int"):
+    with pytest.raises(TypeError, match="expected a Tokenizer or a model from tokenizers, .* not int"):
         windrow.Tokenizer(3)
     with pytest.raises(TypeError):
         tokenizer.enable_padding(unknown=3)  # type: ignore[call-arg]
@@ -322,7 +322,7 @@ def test_byte_offsets(gpt2: windrow.Tokenizer) -> None:
     raw = text.encode()
     assert encoding.byte_offsets(text) == [(len(text[:a].encode()), len(text[:b].encode())) for a, b in encoding.offsets]
     assert raw[slice(*encoding.byte_offsets(text)[1])] == b" w"
-    with pytest.raises(windrow.InputError, match="not of this input"):
+    with pytest.raises(windrow.InputError, match="does not belong to this input"):
         encoding.byte_offsets("Hello")
 
 

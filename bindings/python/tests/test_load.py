@@ -168,7 +168,7 @@ def test_from_pretrained_without_the_library(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(windrow.TokenizerError) as caught:
         windrow.Tokenizer.from_pretrained("owner/model")
     message = str(caught.value)
-    assert message.startswith("tokenizer owner/model: the library huggingface_hub is missing\n")
+    assert message.startswith("tokenizer owner/model: the huggingface_hub library is missing\n")
     assert "hint: pip install huggingface_hub" in message and "from_file" in message
     assert isinstance(caught.value.__cause__, ImportError)
 

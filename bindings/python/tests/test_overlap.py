@@ -55,7 +55,7 @@ def test_a_profile_is_json() -> None:
         (lambda: Profile.of(COMPUTE, COMMUNICATE).predict([0]), "no rows"),
         (lambda: run([2, 0], print, print), r"tiles\[1\] is 0"),
         (lambda: run([2], print, print, order="both"), "order"),  # type: ignore[arg-type]
-        (lambda: calibrate(print, print, [1, 2]), "three sizes"),
+        (lambda: calibrate(print, print, [1, 2]), "three different sizes"),
     ],
 )
 def test_what_is_wrong_is_named(make: Callable[[], object], says: str) -> None:
@@ -290,7 +290,7 @@ def test_a_group_ends_when_a_rank_raises() -> None:
 
     with pytest.raises(LookupError, match="rank 0 leaves"):
         Group(2).run(product)
-    with pytest.raises(ValueError, match="size is 0, and must be an int of 1 or more"):
+    with pytest.raises(ValueError, match="size is 0, but must be an int of at least 1"):
         Group(0)
 
 

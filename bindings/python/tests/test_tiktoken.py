@@ -36,7 +36,7 @@ def test_the_models() -> None:
     assert tiktoken.encoding_for_model("gpt-oss-20b").encode("<|start|>", allowed_special="all") == [200006]
     with pytest.raises(KeyError, match="no-model"):
         tiktoken.encoding_for_model("no-model")
-    with pytest.raises(ValueError, match="known are gpt2, r50k_base"):
+    with pytest.raises(ValueError, match="the known encodings are gpt2, r50k_base"):
         tiktoken.get_encoding("no-name")
     with pytest.raises(ValueError, match="Expected a string"):
         tiktoken.get_encoding(b"gpt2")  # type: ignore[arg-type]

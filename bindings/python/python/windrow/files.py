@@ -222,7 +222,7 @@ def _paths(name: str, paths: Path | Iterable[Path]) -> list[str]:
     if isinstance(paths, str | os.PathLike):
         return [_path(name, paths)]
     if not isinstance(paths, Iterable):
-        raise TypeError(f"{name} must be a path or several, not {type(paths).__name__}")
+        raise TypeError(f"{name} must be one or more paths, not {type(paths).__name__}")
     found = [_path(f"{name}[{at}]", path) for at, path in enumerate(paths)]
     if not found:
         raise InputError(f"{name}: no input given\nhint: pass files, folders or patterns")
@@ -243,7 +243,7 @@ class _Bar:
             tqdm = importlib.import_module("tqdm.auto").tqdm
         except ImportError as error:
             hint = "hint: pip install tqdm, or pass a function"
-            raise ImportError(f"progress=True needs the library tqdm\n{hint}") from error
+            raise ImportError(f"progress=True needs the tqdm library\n{hint}") from error
         self.tqdm: Any = tqdm(unit="B", unit_scale=True, desc="encode")
         return self
 

@@ -69,13 +69,13 @@ def _count(name: str, value: object, least: int = 1) -> int:
     except TypeError:
         raise TypeError(f"{name} must be an int, not {type(value).__name__}") from None
     if isinstance(value, bool) or number < least:
-        raise ValueError(f"{name} is {value}, and must be an int of {least} or more")
+        raise ValueError(f"{name} is {value}, but must be an int of at least {least}")
     return number
 
 
 def _counts(name: str, values: object) -> list[int]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} must be a list of int, not {type(values).__name__}")
+        raise TypeError(f"{name} must be a list of ints, not {type(values).__name__}")
     return [_count(f"{name}[{at}]", value) for at, value in enumerate(values)]
 
 
@@ -92,7 +92,7 @@ def _samples(name: str, samples: Samples) -> list[tuple[int, float]]:
 
 def _function(name: str, value: Any) -> None:
     if not callable(value):
-        raise TypeError(f"{name} must be a function of two rows, not {type(value).__name__}")
+        raise TypeError(f"{name} must be a function of two row numbers, not {type(value).__name__}")
 
 
 class Profile(_windrow.Profile):
@@ -317,7 +317,7 @@ def calibrate(
     if order not in ("compute-first", "communicate-first"):
         raise ValueError(f"order {order!r} is neither 'compute-first' nor 'communicate-first'")
     if len(set(rows)) < 3:
-        raise ValueError(f"rows {list(rows)} are fewer than three sizes")
+        raise ValueError(f"rows {list(rows)} have fewer than three different sizes")
     times: dict[int, tuple[list[float], list[float]]] = {size: ([], []) for size in rows}
     for size in rows:
         _timed(compute, size, 1)

@@ -168,7 +168,7 @@ class Rank:
 def _check(comm: object) -> None:
     for method in ("Get_rank", "Get_size", "allgather", "Allreduce"):
         if not callable(getattr(comm, method, None)):
-            raise TypeError(f"comm must be a communicator of mpi4py or a Rank of a Group, not {type(comm).__name__}")
+            raise TypeError(f"comm must be an mpi4py communicator or a Rank of a Group, not {type(comm).__name__}")
 
 
 def _check_threads(comm: object) -> None:
@@ -180,7 +180,7 @@ def _check_threads(comm: object) -> None:
     if level < mpi.THREAD_SERIALIZED:
         name = "MPI_THREAD_SINGLE" if level == mpi.THREAD_SINGLE else "MPI_THREAD_FUNNELED"
         hint = "hint: set mpi4py.rc.thread_level = 'serialized' or 'multiple' before mpi4py.MPI is imported"
-        raise WindrowError(f"comm: MPI was initialized with {name}, and another thread than the main one communicates\n{hint}")
+        raise WindrowError(f"comm: MPI was initialized with {name}, but a thread other than the main one communicates\n{hint}")
 
 
 def _in_place(comm: object) -> Any:
@@ -212,11 +212,11 @@ def _exchange(comm: Any, name: str, send: Any, received: Array, is_tile: bool) -
 
 def _matrix(name: str, value: object) -> None:
     if not isinstance(value, np.ndarray):
-        raise TypeError(f"{name} must be an array of numpy, not {type(value).__name__}")
+        raise TypeError(f"{name} must be a numpy array, not {type(value).__name__}")
     if value.ndim != 2:
-        raise ValueError(f"{name} has {value.ndim} dimensions, and must have 2")
+        raise ValueError(f"{name} has {value.ndim} dimensions, but must have 2")
     if value.dtype.kind not in "iufc":
-        raise TypeError(f"{name} is of {value.dtype}, and must be of numbers")
+        raise TypeError(f"{name} has dtype {value.dtype}, but must contain numbers")
 
 
 def _sum(parts: list[Any], out: Any) -> None:
@@ -400,7 +400,7 @@ def _run(
         for rank, (other, _, _) in enumerate(calls):
             if other != calls[0][0]:
                 kinds = [f"{name} of {rows} rows, {common} and {dtype}" for name, rows, common, dtype in (other, calls[0][0])]
-                raise RankError(rank, f"calls {kinds[0]}, but rank 0 {kinds[1]}")
+                raise RankError(rank, f"calls {kinds[0]}, but rank 0 calls {kinds[1]}")
         cut = calls[0][1]
         if len(AGREED) >= PLANS:
             AGREED.clear()
@@ -462,7 +462,7 @@ def _cut(rows: int, unit: int, tiles: Tiles, profile: Profile | None) -> tuple[l
         return [size for size in sizes if size], None
     sizes = _counts("tiles", tiles)
     if sum(sizes) != rows or any(size % unit for size in sizes):
-        raise ValueError(f"tiles {sizes} are not {rows} rows in multiples of {unit}")
+        raise ValueError(f"tiles {sizes} do not add up to {rows} rows in multiples of {unit}")
     return sizes, predicted
 
 
@@ -487,18 +487,18 @@ def calibrate_matmul(
     try:
         _check_threads(comm)
         if operation not in OPERATIONS:
-            raise ValueError(f"operation {operation!r} is none of {', '.join(OPERATIONS)}")
+            raise ValueError(f"operation {operation!r} is not one of {', '.join(OPERATIONS)}")
         for name, count in (("n", n), ("k", k), ("align", align), ("repeats", repeats), ("tiles", tiles)):
             _count(name, count)
         dtype = np.dtype(dtype)
         if dtype.kind not in "iufc":
-            raise TypeError(f"dtype is {dtype}, and must be of numbers")
+            raise TypeError(f"dtype is {dtype}, but must be numeric")
         ranks, unit = comm.Get_size(), 1 if operation == "matmul-all-reduce" else comm.Get_size()
         rows = _counts("rows", rows)
         for size in rows:
             _each(size, unit)
         if len(set(rows)) < 3:
-            raise ValueError(f"rows {rows} are fewer than three sizes")
+            raise ValueError(f"rows {rows} have fewer than three different sizes")
     except Exception as error:
         failed = error
     _raise_of(comm.allgather(_reason(failed)), failed)

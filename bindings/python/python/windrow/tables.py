@@ -41,7 +41,7 @@ class EncodeColumn:
         import pyarrow  # type: ignore[import-untyped]
 
         if not hasattr(table, "column_names"):
-            raise TypeError(f"table must be a table of Arrow, not {type(table).__name__}")
+            raise TypeError(f"table must be an Arrow table, not {type(table).__name__}")
         if self.column not in table.column_names:
             names = ", ".join(table.column_names)
             raise KeyError(f"no column {self.column!r} among {names}")

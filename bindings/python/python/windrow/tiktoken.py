@@ -83,7 +83,7 @@ def get_encoding(encoding_name: str) -> Encoding:
     with _lock:
         if encoding_name not in _made:
             if encoding_name not in _NAMED:
-                raise ValueError(f"Unknown encoding {encoding_name}.\nhint: known are {', '.join(_NAMED)}")
+                raise ValueError(f"Unknown encoding {encoding_name}.\nhint: the known encodings are {', '.join(_NAMED)}")
             vocabulary, pattern, special = _NAMED[encoding_name]
             encoding = Encoding.__new__(Encoding)
             # Special tokens have the last ids, but for those of p50k_base.

@@ -405,9 +405,9 @@ fn help_has_examples() {
         "all-gather-matmul",
         "stage,m,microseconds",
         "--contention",
-        "of all ranks together",
+        "over all ranks",
         "that one rank computes",
-        "that one rank has",
+        "that one rank holds",
         "mpiexec -n 2 windrow plan",
     ] {
         assert!(help.contains(part), "{help}");

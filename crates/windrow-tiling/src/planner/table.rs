@@ -156,7 +156,7 @@ fn header(options: &PlanRequest, rows: &[Row]) -> String {
     let name = options.operation.name();
     let mut text = format!(
         "/* {name} on {ranks} ranks, n = {n}, k = {k}: by windrow plan.\n   \
-         A row holds from m_from to m_to rows. Its tiles are those of m_to rows; the last tile ends at m. */\n\
+         A row applies to m_from to m_to rows. Its tiles are those for m_to rows; the last tile ends at m. */\n\
          static const struct {{\n    unsigned long long m_from, m_to, tileM, tileNum, tailM, tailNum;\n}} {ARRAY} = {{\n"
     );
     for Row { from, to, parameters: [tile, tiles, tail, tails] } in rows {
