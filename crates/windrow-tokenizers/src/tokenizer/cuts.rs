@@ -126,7 +126,11 @@ enum Normalizer {
         decomposes: bool,
         lowercase: bool,
     },
-    Precompiled(Box<Charsmap>),
+    /// `prepends`: a key begins with one of [`PREPENDED`].
+    Precompiled {
+        charsmap: Box<Charsmap>,
+        prepends: bool,
+    },
     Replace {
         pattern: Vec<char>,
         content: Vec<char>,
@@ -252,7 +256,7 @@ impl Path {
     /// Characters after which a text is not cut: those that form a grapheme with the next, if graphemes are normalized, and white space.
     fn barred(&self) -> Vec<RangeInclusive<char>> {
         let mut barred = Vec::new();
-        if self.normalizers.iter().any(|normalizer| matches!(normalizer, Normalizer::Precompiled(_))) {
+        if self.normalizers.iter().any(|normalizer| matches!(normalizer, Normalizer::Precompiled { .. })) {
             barred.extend(PREPENDED);
         }
         let has_matches = |step: &PreTokenizer| matches!(step, PreTokenizer::Matches { .. });
@@ -290,7 +294,7 @@ impl Normalizer {
     /// True if it may make several characters of one.
     fn expands(&self) -> bool {
         match self {
-            Self::Composes | Self::Decomposes | Self::Lowercase | Self::Bert { .. } | Self::Precompiled(_) => true,
+            Self::Composes | Self::Decomposes | Self::Lowercase | Self::Bert { .. } | Self::Precompiled { .. } => true,
             Self::Replace { content, .. } | Self::ReplaceSpaces { content } => content.len() > 1,
             Self::StripAccents | Self::Nmt | Self::Prepend | Self::Strip { .. } => false,
         }
@@ -338,7 +342,7 @@ impl Normalizer {
                 let place = Place { before, after, ..place };
                 if *lowercase { Self::Lowercase.normalize(place) } else { Some(place) }
             }
-            Self::Precompiled(charsmap) => {
+            Self::Precompiled { charsmap, prepends } => {
                 // A grapheme begins after the place. The shortest key with which it begins decides.
                 let after = match after {
                     Edge::Known(character) if character.is_ascii() => {
@@ -354,7 +358,6 @@ impl Normalizer {
                     _ => return None,
                 };
                 // Alone in its grapheme, unless the character before is one of `PREPENDED`.
-                let prepends = PREPENDED.into_iter().flatten().any(|character| charsmap.begins(character));
                 let before = match before {
                     Edge::Known(character)
                         if character.is_ascii()
@@ -439,7 +442,9 @@ fn normalizer(node: &Value) -> Result<Normalizer, String> {
         }
         "Precompiled" => {
             let map = node.get("precompiled_charsmap").and_then(Value::as_str).ok_or_else(unknown)?;
-            Normalizer::Precompiled(Box::new(Charsmap::new(map).ok_or_else(unknown)?))
+            let charsmap = Box::new(Charsmap::new(map).ok_or_else(unknown)?);
+            let prepends = PREPENDED.into_iter().flatten().any(|character| charsmap.begins(character));
+            Normalizer::Precompiled { charsmap, prepends }
         }
         "Replace" => {
             let content = node.get("content").and_then(Value::as_str).ok_or_else(unknown)?.chars().collect();
