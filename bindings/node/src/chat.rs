@@ -26,7 +26,7 @@ pub struct NativeChat(Arc<ChatTemplate>);
 fn load(core: &Core, source: Option<String>, date: &str) -> std::result::Result<ChatTemplate, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         // The message has the remedies of the command.
-        Failure::tokenizer(error.to_string().replace(", or name a file: --chat=FILE", ", or pass it as chatTemplate"))
+        Failure::tokenizer(error.to_string().replace(", or pass a file: --chat=FILE", ", or pass it as chatTemplate"))
     };
     let path = core.path();
     let tokens = path.map(|path| SpecialTokens::next_to(Path::new(path))).transpose().map_err(|e| failed(&e))?;

@@ -282,7 +282,7 @@ def test_vocabularies_of_tiktoken() -> None:
     assert pickle.loads(pickle.dumps(tokenizer)).encode_batch_ids(["Hello"]).tolist() == [[15496]]
     with pytest.raises(windrow.TokenizerError, match="has no tokenizer.json"):
         tokenizer.add_tokens(["x"])
-    with pytest.raises(windrow.ItemError, match="item 0: .*it has no file of this vocabulary"):
+    with pytest.raises(windrow.ItemError, match="item 0: .*it has no file for this vocabulary"):
         tokenizer.encode_batch([["a", "word"]], is_pretokenized=True)
     assert windrow.encode_batch_ids(tokenizers.Tokenizer.from_str(byte_level()), ["ab"]).tolist() == [[256]]
 

@@ -179,13 +179,13 @@ def test_other_files_are_counted(corpus: pathlib.Path) -> None:
 
 
 def test_notes_of_the_command(corpus: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    named = "the texts name special tokens"
+    named = "the texts contain special tokens"
     # The engine that looks for them works from some amount of text on.
     (corpus / "named.txt").write_text("<|endoftext|> in a text. " * 100_000)
     (corpus / "empty.jsonl").write_text("")
     notes = windrow.encode_files(corpus, tmp_path / "a", "gpt2")["notes"]
     assert f"{named}, which are plain text here (special_in_text=True recognizes them)" in notes
-    assert any("holds no document" in note for note in notes)
+    assert any("contains no document" in note for note in notes)
     notes = windrow.encode_files(corpus, tmp_path / "b", "gpt2", special_in_text=True)["notes"]
     assert any(note.startswith(f"{named}: 100,001 ids") for note in notes)
     tokenizer = windrow.Tokenizer.from_tiktoken("gpt2")

@@ -63,14 +63,14 @@ impl CharacterBpe {
             union.extend_from_slice(right);
             let [left, right, merged] = [left, right, &union].map(|token| vocabulary.id(token));
             let known = left.zip(right).zip(merged).map(|((left, right), merged)| (left, right, merged));
-            let unknown = || Unsupported::new(format!("merge {priority} is of unknown tokens or makes one"));
+            let unknown = || Unsupported::new(format!("merge {priority} joins unknown tokens or produces one"));
             triples.push(known.ok_or_else(unknown)?);
         }
         let merges = Merges::new(triples.into_iter()).map_err(Unsupported::new)?;
         let unknown = match unknown {
             Some(token) => {
                 let id = vocabulary.id(token.as_bytes());
-                Some(id.ok_or_else(|| Unsupported::new(format!("{token:?} is no token")))?)
+                Some(id.ok_or_else(|| Unsupported::new(format!("{token:?} is not a token")))?)
             }
             None => None,
         };

@@ -37,7 +37,7 @@ pub struct TextError {
 #[non_exhaustive]
 pub enum PieceFault {
     /// There was no memory; the number of bytes that could not be allocated.
-    #[error("no memory: {0} bytes more are needed")]
+    #[error("not enough memory: {0} more bytes are needed")]
     NoMemory(usize),
     /// The encoder returned an error.
     #[error("{0}")]

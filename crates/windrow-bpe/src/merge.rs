@@ -82,7 +82,7 @@ impl Merges {
     pub(crate) fn new(merges: impl ExactSizeIterator<Item = (u32, u32, u32)>) -> Result<Self, String> {
         let count = merges.len();
         if count >= PRIORITIES as usize {
-            return Err(format!("there are {count} merges, {PRIORITIES} or more"));
+            return Err(format!("there are {count} merges; there must be fewer than {PRIORITIES}"));
         }
         let mut this = Self {
             filter: vec![0; FILTER_BITS as usize / 64],
@@ -93,7 +93,7 @@ impl Merges {
         };
         for (priority, (left, right, merged)) in (0..).zip(merges) {
             if this.priority(left, right) != NONE {
-                return Err(format!("merge {priority} is there twice"));
+                return Err(format!("merge {priority} occurs twice"));
             }
             let key = pair_key(left, right);
             let (mut at, tag) = pair_place(key);

@@ -28,7 +28,7 @@ impl Model {
         let vocabulary = Vocabulary::new(tokens)?;
         let mut bytes = [0; 256];
         for (byte, id) in (0..=255).zip(&mut bytes) {
-            *id = vocabulary.id(&[byte]).ok_or_else(|| format!("byte {byte} is no token"))?;
+            *id = vocabulary.id(&[byte]).ok_or_else(|| format!("byte {byte} is not a token"))?;
         }
         let mut byte_pairs = vec![NONE; 1 << 16];
         let mut triples = Vec::with_capacity(merges.len());
@@ -41,7 +41,7 @@ impl Model {
             union.clear();
             parts.iter().for_each(|part| union.extend_from_slice(part));
             let merged = vocabulary.id(&union).filter(|_| parts.iter().all(|part| !part.is_empty()));
-            let merged = merged.ok_or_else(|| format!("merge {priority} is of unknown tokens or makes one"))?;
+            let merged = merged.ok_or_else(|| format!("merge {priority} joins unknown tokens or produces one"))?;
             triples.push((left, right, merged));
         }
         let seams = Seams::new((0..vocabulary.size()).map(|id| vocabulary.token(id)));

@@ -80,7 +80,7 @@ impl RankTable {
     /// The table of `tokens`, in the order of their ranks; `lengths` has the length of each, 0 where a rank has no token.
     pub(crate) fn new(lengths: &[u8], bytes: Vec<u8>) -> Result<Self, String> {
         if lengths.len() >= RANK_MASK as usize {
-            return Err(format!("there are {} ranks, {RANK_MASK} or more", lengths.len()));
+            return Err(format!("there are {} ranks; there must be fewer than {RANK_MASK}", lengths.len()));
         }
         let mut starts = Vec::with_capacity(lengths.len() + 1);
         let mut end = 0;
@@ -117,7 +117,7 @@ impl RankTable {
             }
         }
         match ranks.byte_ranks.iter().position(|&rank| rank == NONE) {
-            Some(byte) => Err(format!("byte {byte} is no token")),
+            Some(byte) => Err(format!("byte {byte} is not a token")),
             None => Ok(ranks),
         }
     }

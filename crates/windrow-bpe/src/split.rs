@@ -171,7 +171,7 @@ impl AddedTokens {
         let begins_white = |token: &AddedToken| token.content.starts_with(char::is_whitespace);
         let strips = tokens.iter().any(|token| token.rstrip);
         if let Some(token) = tokens.iter().find(|token| strips && token.lstrip && begins_white(token)) {
-            return Err(format!("the added token {:?} strips white space and begins with it", token.content));
+            return Err(format!("the added token {:?} strips white space but begins with it", token.content));
         }
         let mut begins = [false; 256];
         tokens.iter().for_each(|token| begins[usize::from(token.content.as_bytes()[0])] = true);
@@ -314,7 +314,7 @@ mod tests {
         assert!(reason(&[token("")], false).contains("is empty"));
         let (before, behind) = (AddedToken { lstrip: true, ..token(" x") }, AddedToken { rstrip: true, ..token("y") });
         assert_eq!(reason(&[before.clone(), AddedToken { normalized: false, ..behind.clone() }], false), "");
-        assert!(reason(&[before, behind], false).contains("strips white space and begins with it"));
+        assert!(reason(&[before, behind], false).contains("strips white space but begins with it"));
     }
 
     proptest! {

@@ -14,7 +14,11 @@ impl Vocabulary {
     pub(crate) fn new<T: AsRef<[u8]>>(tokens: &[(T, u32)]) -> Result<Self, String> {
         let size = tokens.iter().map(|token| token.1 + 1).max().unwrap_or(0);
         if u64::from(size) >= 1 << crate::merge::ID_BITS {
-            return Err(format!("id {} is {} or more", size - 1, (1 << crate::merge::ID_BITS) - 1));
+            return Err(format!(
+                "id {} is too large; ids must be below {}",
+                size - 1,
+                (1 << crate::merge::ID_BITS) - 1
+            ));
         }
         let mut by_id: Vec<&[u8]> = vec![&[]; size as usize];
         for (bytes, id) in tokens {

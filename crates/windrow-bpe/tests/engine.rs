@@ -365,11 +365,11 @@ fn definitions_that_cannot_be_encoded() {
         assert!(error.contains(why), "{error}");
     };
     assert!(BpeEngine::new(&good, &EngineOptions::default()).is_ok());
-    refused(|it| it.tokens.retain(|(token, _)| token != b"q"), "byte 113 is no token");
+    refused(|it| it.tokens.retain(|(token, _)| token != b"q"), "byte 113 is not a token");
     refused(|it| it.tokens.push((b"q".to_vec(), 9000)), "have the same bytes");
-    refused(|it| it.tokens.push((b"qqq".to_vec(), 1 << 20)), "is 1048575 or more");
-    refused(|it| it.merges.push((1, 2)), "is of unknown tokens or makes one");
-    refused(|it| it.merges.push(it.merges[0]), "is there twice");
+    refused(|it| it.tokens.push((b"qqq".to_vec(), 1 << 20)), "must be below 1048575");
+    refused(|it| it.merges.push((1, 2)), "joins unknown tokens or produces one");
+    refused(|it| it.merges.push(it.merges[0]), "occurs twice");
     refused(|it| it.added.push(AddedToken::default()), "is empty");
     refused(|it| it.added.push(it.added[0].clone()), "\"<e>\" occurs twice");
     let options = EngineOptions { instructions: Some("abacus"), ..EngineOptions::default() };

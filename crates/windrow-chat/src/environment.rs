@@ -48,7 +48,7 @@ pub(super) fn set_date(environment: &mut Environment<'_>, date: Option<Date>) {
     let strftime_now = move |format: &str| {
         let date = date.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, NO_DATE))?;
         let refused =
-            |directive| Error::new(ErrorKind::InvalidOperation, format!("strftime_now cannot write {directive:?}"));
+            |directive| Error::new(ErrorKind::InvalidOperation, format!("strftime_now does not support {directive:?}"));
         date.format(format).map_err(refused)
     };
     environment.add_function("strftime_now", strftime_now);

@@ -83,7 +83,7 @@ impl Style {
                         ValueKind::None => "null".to_owned(),
                         ValueKind::Bool => if key.is_true() { "true" } else { "false" }.to_owned(),
                         ValueKind::Number => number(&key),
-                        other => return Err(bad(&format!("a key of an object is a {other}"))),
+                        other => return Err(bad(&format!("an object key is of type {other}"))),
                     };
                     fields.push((name, item));
                 }
@@ -96,7 +96,7 @@ impl Style {
                     self.put(&item, depth + 1, text)
                 })?;
             }
-            other => return Err(bad(&format!("an {other} value is no JSON"))),
+            other => return Err(bad(&format!("a value of type {other} has no JSON form"))),
         }
         Ok(())
     }

@@ -171,7 +171,7 @@ impl ChatTemplate {
             Some(text) => Self::of_config(&config, &text, tokens),
             None => Err(ChatError::Missing {
                 name: tokenizer.display().to_string(),
-                hint: format!("put {TEMPLATE} or {CONFIG} next to the tokenizer, or name a file: --chat=FILE"),
+                hint: format!("put {TEMPLATE} or {CONFIG} next to the tokenizer, or pass a file: --chat=FILE"),
             }),
         }
     }
@@ -235,14 +235,17 @@ impl ChatTemplate {
                     let names: Vec<_> = named.iter().filter_map(|one| one.get("name")?.as_str()).collect();
                     return Err(ChatError::Invalid {
                         name,
-                        reason: format!("none of its templates is the default one (there is {})", names.join(", ")),
-                        hint: "write the wanted one to a file, and name that: --chat=FILE".to_owned(),
+                        reason: format!(
+                            "none of its templates is the default (its templates are {})",
+                            names.join(", ")
+                        ),
+                        hint: "write the one you want to a file, and pass that: --chat=FILE".to_owned(),
                     });
                 }
                 sources
             }
             _ => {
-                let hint = format!("put {TEMPLATE} next to it, or name a file: --chat=FILE");
+                let hint = format!("put {TEMPLATE} next to it, or pass a file: --chat=FILE");
                 return Err(ChatError::Missing { name, hint });
             }
         };
@@ -264,13 +267,13 @@ impl ChatTemplate {
                 return Err(ChatError::Invalid {
                     name: name.to_owned(),
                     reason: format!("line {line}: {reason}"),
-                    hint: "divide it with {% set %} or a macro".to_owned(),
+                    hint: "split it up with {% set %} or a macro".to_owned(),
                 });
             }
             let invalid = |reason| ChatError::Invalid {
                 name: name.to_owned(),
                 reason,
-                hint: "check that it is a Jinja template, and renders with the transformers library".to_owned(),
+                hint: "check that it is a Jinja template and renders with the transformers library".to_owned(),
             };
             let added = caught(|| environment.add_template_owned(part, replaced));
             added.map_err(|panic| invalid(format!("the template engine panicked: {panic}")))?.map_err(|error| {
@@ -317,7 +320,7 @@ impl ChatTemplate {
     /// let source = "{% for i in range(10000) %}{{ i }}{% endfor %}";
     /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?.with_steps(1000);
     /// let refused = template.render(r#"[{"role": "user", "content": "Hi"}]"#).unwrap_err();
-    /// assert!(refused.to_string().ends_with("it runs too long"));
+    /// assert!(refused.to_string().ends_with("it runs for too long"));
     /// # Ok::<(), windrow_chat::ChatError>(())
     /// ```
     #[must_use]
@@ -356,7 +359,7 @@ fn read(path: &Path) -> Result<String, ChatError> {
         return Err(invalid("not a regular file", "give the path of a template"));
     }
     if metadata.len() > MAX_BYTES {
-        return Err(invalid("larger than a template can be", "give the path of a template"));
+        return Err(invalid("too large for a template", "give the path of a template"));
     }
     let bytes = fs::read(path).map_err(failed)?;
     String::from_utf8(bytes).map_err(|_| invalid("not valid UTF-8", "give the path of a template"))
@@ -365,7 +368,7 @@ fn read(path: &Path) -> Result<String, ChatError> {
 fn object(path: &Path, text: &str) -> Result<Map<String, Value>, ChatError> {
     serde_json::from_str(text).map_err(|error| ChatError::Invalid {
         name: path.display().to_string(),
-        reason: format!("no JSON object: {error}"),
-        hint: "repair it, or name another file: --chat=FILE".to_owned(),
+        reason: format!("not a JSON object: {error}"),
+        hint: "repair it, or pass another file: --chat=FILE".to_owned(),
     })
 }

@@ -73,13 +73,13 @@ impl ChatTemplate {
             let is_known = self.writes(source, &role, false);
             let why = if is_known { "" } else { ", a role that it does not know" };
             return Err(RefusedChat::Template(format!(
-                "the chat template ({}) writes nothing of message {index} (from 0), whose role is {role:?}{why} (hint: {})",
+                "the chat template ({}) omits message {index} (from 0), whose role is {role:?}{why} (hint: {})",
                 self.name,
                 hint(&role, is_known)
             )));
         }
         if methods::strip(text, None, [true, true]).is_empty() {
-            let what = format!("the chat template ({}) makes an empty text of the messages", self.name);
+            let what = format!("the chat template ({}) renders the messages as an empty text", self.name);
             return Err(RefusedChat::Template(what));
         }
         Ok(())
@@ -156,7 +156,7 @@ fn form(message: &Value) -> Form {
 /// Verdict on a lost message of this role.
 fn hint(role: &str, is_known: bool) -> String {
     if is_known {
-        return "put it where the template writes it, or take another template".to_owned();
+        return "move it to where the template writes it, or use another template".to_owned();
     }
     let usual = match role.to_lowercase().as_str() {
         "human" | "user" | "prompter" => "user",
@@ -165,9 +165,9 @@ fn hint(role: &str, is_known: bool) -> String {
         _ => role,
     };
     if usual == role {
-        return "name the role as the template does, or take another template".to_owned();
+        return "give the role the name that the template uses, or use another template".to_owned();
     }
-    format!("name the role {usual:?}")
+    format!("rename the role to {usual:?}")
 }
 
 /// Content of a message, without white space at the sides.

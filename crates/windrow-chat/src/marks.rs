@@ -54,10 +54,10 @@ pub(super) fn replace(source: &str) -> Replaced {
         let body = whole.strip_suffix(close).unwrap_or(whole);
         let tokens = tokens(body);
         if tokens.len() > MAX_TAG {
-            refuse(begin, format!("a tag has more than {MAX_TAG} words and signs"));
+            refuse(begin, format!("a tag has more than {MAX_TAG} words and symbols"));
         }
         if tokens.iter().any(|token| token.depth > MAX_BRACKETS) {
-            refuse(begin, format!("a tag has more than {MAX_BRACKETS} brackets inside each other"));
+            refuse(begin, format!("a tag has more than {MAX_BRACKETS} nested brackets"));
         }
         if body.len() == whole.len() {
             continue;
@@ -90,7 +90,7 @@ pub(super) fn replace(source: &str) -> Replaced {
                             *chain += 1;
                         }
                         if chains.iter().sum::<usize>() > MAX_ELIF {
-                            refuse(begin, format!("more than {MAX_ELIF} elif tags are inside each other"));
+                            refuse(begin, format!("more than {MAX_ELIF} elif tags are nested"));
                         }
                     }
                     "endif" => _ = chains.pop(),

@@ -32,8 +32,8 @@ const RUNS: u64 = 64;
 const MAX_REASON: usize = 1 << 10;
 
 /// The message with which a template ends if it calls `strftime_now` without a date.
-pub(super) const NO_DATE: &str = "the template asks for today's date, and two runs must write equal bytes \
-    (hint: set a day with --chat-date 2024-07-26)";
+pub(super) const NO_DATE: &str = "the template asks for today's date, but two runs must write identical bytes \
+    (hint: set the date with --chat-date 2024-07-26)";
 
 impl ChatTemplate {
     /// The text of a conversation.
@@ -170,7 +170,7 @@ impl ChatTemplate {
         let steps = rendered.map_err(|error| {
             if recorder.found().is_too_long {
                 return self.refused(&format!(
-                    "its text has more than {} MiB and {MOST_PER_BYTE} bytes for each byte of the row",
+                    "its text has more than {} MiB and more than {MOST_PER_BYTE} bytes for each byte of the row",
                     MOST >> 20
                 ));
             }
@@ -193,7 +193,7 @@ impl ChatTemplate {
         match without_marks(&with_marks, &text) {
             Some(spans) => Ok(Rendered { text, spans }),
             None => Err(self.refused(
-                "a generation block is inside another block that changes its text, so its place is not known \
+                "a generation block is inside another block that changes its text, so its position is unknown \
                  (hint: move the block to the outer level of the template, or omit --loss assistant)",
             )),
         }
@@ -206,13 +206,13 @@ impl ChatTemplate {
         for (at, _) in row.messages.iter().enumerate().filter(|(_, message)| Row::is_assistant(message)) {
             let unknown = |what: &str| {
                 self.refused(&format!(
-                    "it has no generation blocks, and {what} message {at} (from 0) changes the text before it, so the mask is not \
-                     known (hint: put {{% generation %}} around the assistant's text, or omit --loss assistant)"
+                    "it has no generation blocks, and {what} message {at} (from 0) changes the text before it, so the mask is \
+                     unknown (hint: put {{% generation %}} around the assistant's text, or omit --loss assistant)"
                 ))
             };
             let prompt = match at {
                 0 => return Err(self.refused(
-                    "it has no generation blocks, and the conversation begins with the assistant, so the mask is not known \
+                    "it has no generation blocks, and the conversation begins with the assistant, so the mask is unknown \
                      (hint: put {% generation %} around the assistant's text, or omit --loss assistant)",
                 )),
                 _ => self.text(source, row, &row.messages[..at], true)?,
@@ -269,7 +269,7 @@ impl Source {
 }
 
 /// The reason for stopping a template.
-const TOO_LONG: &str = "it runs too long";
+const TOO_LONG: &str = "it runs for too long";
 
 /// These characters are no characters: texts do not have them, and a row that has them is refused where they matter.
 const OPEN: char = '\u{fdd0}';

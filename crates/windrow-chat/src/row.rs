@@ -131,8 +131,8 @@ fn check(message: &Value) -> Result<(), String> {
     if role.as_str().is_none_or(str::is_empty) {
         let has = |name| message.get_attr(name).is_ok_and(|value| !value.is_undefined());
         if has("from") && has("value") {
-            return Err("is one of the messages that have from and value, not role and content \
-                (hint: rename both fields, and the roles: human is user, gpt is assistant)"
+            return Err("has from and value instead of role and content \
+                (hint: rename both fields, and the roles: human to user, gpt to assistant)"
                 .to_owned());
         }
         if !role.is_undefined() {
@@ -141,7 +141,7 @@ fn check(message: &Value) -> Result<(), String> {
         let names = message.try_iter().into_iter().flatten().take(5);
         let names: Vec<String> = names.map(|name| format!("{:?}", name.as_str().unwrap_or_default())).collect();
         let found = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-        return Err(format!("has no role (hint: a message has role and content, and this one has {found})"));
+        return Err(format!("has no role (hint: a message needs role and content, but this one has {found})"));
     }
     let content = message.get_attr("content").unwrap_or_default();
     let is_missing = content.is_undefined() || (content.kind() != ValueKind::String && content.len() == Some(0));
@@ -285,11 +285,11 @@ mod tests {
         assert_eq!(reason("[{}, 7]"), "message 1 (from 0) is a number, not an object");
         assert_eq!(reason(r#""a""#), "the messages are a string, not an array");
         for (message, what) in [
-            (r#"{}"#, "has no role (hint: a message has role and content, and this one has nothing)"),
-            (r#"{"text": "a"}"#, "has no role (hint: a message has role and content, and this one has \"text\")"),
+            (r#"{}"#, "has no role (hint: a message needs role and content, but this one has nothing)"),
+            (r#"{"text": "a"}"#, "has no role (hint: a message needs role and content, but this one has \"text\")"),
             (
                 r#"{"role": null, "content": "a"}"#,
-                "has no role (hint: a message has role and content, and this one has \"content\")",
+                "has no role (hint: a message needs role and content, but this one has \"content\")",
             ),
             (r#"{"role": 1, "content": "a"}"#, "has a role that is a number"),
             (r#"{"role": "", "content": "a"}"#, "has a role that is empty"),
@@ -299,7 +299,7 @@ mod tests {
             let good = r#"{"role": "assistant", "tool_calls": [{}]}, {"role": "tool", "content": null}"#;
             assert_eq!(reason(&format!("[{good}, {message}]")), format!("message 2 (from 0) {what}"));
         }
-        let hint = "messages that have from and value, not role and content (hint: rename both fields, ";
+        let hint = "has from and value instead of role and content (hint: rename both fields, ";
         assert!(reason(r#"[{"from": "human", "value": "a"}]"#).contains(hint));
         assert_eq!(of(Conversation { tools: Some(r#""[]""#), ..user.into() }), "tools is not an array of objects");
         assert_eq!(of(Conversation { documents: Some("[[]]"), ..user.into() }), "documents is not an array of objects");

@@ -63,7 +63,7 @@ fn refusals_name_template_and_line() {
         Err("the chat template refuses it (t.jinja, line 2): no such role".into())
     );
     let loops = "{% for i in range(10000) %}{% for i in range(10000) %}{% for i in range(100) %}{% endfor %}{% endfor %}{% endfor %}";
-    assert_eq!(text(loops), Err("the chat template refuses it (t.jinja, line 1): it runs too long".into()));
+    assert_eq!(text(loops), Err("the chat template refuses it (t.jinja, line 1): it runs for too long".into()));
     assert!(text("{{ strftime_now('%Y') }}").unwrap_err().contains("--chat-date"));
     let dated = template("{{ strftime_now('%d %b %Y') }}").with_date("2024-07-26".parse().unwrap());
     assert_eq!(render(&dated, r#"[{"role": "user", "content": "hi"}]"#).unwrap(), "26 Jul 2024");
@@ -72,7 +72,7 @@ fn refusals_name_template_and_line() {
     // Tens of thousands of operators would exhaust the stack.
     let long = format!("a\n{{{{ 1{} }}}}", "+1".repeat(30_000));
     let long = ChatTemplate::from_source("t.jinja", &long, SpecialTokens::default()).unwrap_err().to_string();
-    assert!(long.starts_with("chat template t.jinja: line 2: a tag has more than 500 words and signs\n"), "{long}");
+    assert!(long.starts_with("chat template t.jinja: line 2: a tag has more than 500 words and symbols\n"), "{long}");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn templates_end_soon_and_make_little() {
         format!("{objects}{{{{ n.x | tojson }}}}"),
     ] {
         let refused = few_steps(&source).unwrap_err();
-        assert!(refused.ends_with(": it runs too long"), "{source}: {refused}");
+        assert!(refused.ends_with(": it runs for too long"), "{source}: {refused}");
     }
     let deep = "{% set n = namespace(x=[1]) %}{% for i in range(300) %}{% set n.x = [n.x] %}{% endfor %}";
     for shown in ["{{ n.x }}", "{{ n.x | tojson }}"] {
@@ -113,7 +113,10 @@ fn templates_end_soon_and_make_little() {
 fn texts_out_of_proportion_are_refused() {
     let many = "{% for i in range(70) %}{{ 'x' * 1000000 }}{% endfor %}";
     let refused = text(many).unwrap_err();
-    assert!(refused.ends_with(": its text has more than 64 MiB and 16 bytes for each byte of the row"), "{refused}");
+    assert!(
+        refused.ends_with(": its text has more than 64 MiB and more than 16 bytes for each byte of the row"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn all_runs_for_a_row_have_a_limit() {
     let answers = |count: usize| marked(&few_steps, &row(count));
     assert_eq!(answers(10).map(|rendered| rendered.spans.len()), Ok(10));
     let refused = answers(100).unwrap_err();
-    assert_eq!(refused, "the chat template refuses it (t.jinja): it runs too long");
+    assert_eq!(refused, "the chat template refuses it (t.jinja): it runs for too long");
     assert!(render(&few_steps, &row(100)).is_ok());
 }
 
@@ -150,10 +153,10 @@ fn generation_blocks_inside_others_are_found_or_refused() {
         {% for m in messages %}{{ say(m) }}{% endfor %}";
     assert_eq!(spans(inside, TALK), Ok(vec!["a".into(), "bé".into(), "c".into(), "d".into()]));
     let set = "{% set x %}  {% generation %} a {% endgeneration %}{% endset %}{{ x | trim }}";
-    assert!(spans(set, TALK).unwrap_err().contains("its place is not known"));
+    assert!(spans(set, TALK).unwrap_err().contains("its position is unknown"));
     // Messages cannot forge the characters that mark places.
     let forged = r#"[{"role": "user", "content": "\ufdd0x\ufdd1"}]"#;
-    assert!(spans(inside, forged).unwrap_err().contains("its place is not known"));
+    assert!(spans(inside, forged).unwrap_err().contains("its position is unknown"));
     let plain = "{% generation %}{{ messages[0].content }}{% endgeneration %}";
     assert_eq!(spans(plain, forged), Ok(vec!["\u{fdd0}x\u{fdd1}".into()]));
 }
@@ -166,7 +169,7 @@ fn without_marks_the_prefixes_decide() {
     // A template that drops the text of earlier answers.
     let drops = "{% for m in messages %}<{{ m.role }}>{% if m.role == 'user' or loop.last %}{{ m.content }}{% endif %}{% endfor %}\
         {% if add_generation_prompt %}<assistant>{% endif %}";
-    assert!(spans(drops, TALK).unwrap_err().contains("the mask is not known"), "{:?}", spans(drops, TALK));
+    assert!(spans(drops, TALK).unwrap_err().contains("the mask is unknown"), "{:?}", spans(drops, TALK));
     // A template without a prompt also marks the header.
     let unprompted = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
     assert_eq!(spans(unprompted, TALK), Ok(vec!["<assistant>bé".into(), "<assistant>d".into()]));

@@ -55,26 +55,26 @@ pub(crate) enum Command {
     /// Count tokens per file and in total, as wc counts words.
     #[command(help_template = count::args::HELP, after_help = count::args::AFTER_HELP)]
     Count(Box<count::Options>),
-    /// Read what encode has written, and compare hashes, counts, offsets and ids with the manifest.
+    /// Read what encode wrote, and compare hashes, counts, offsets and ids with the manifest.
     #[command(after_help = dataset::AFTER_HELP)]
     Verify(dataset::Verify),
-    /// Print the documents that encode has written as text: all, or those of a range.
+    /// Print, as text, the documents that encode wrote: all of them, or a range.
     #[command(after_help = dataset::AFTER_HELP)]
     Decode(dataset::Decode),
-    /// Count documents and tokens of what encode has written, with lengths and frequent ids.
+    /// Count the documents and tokens that encode wrote, with lengths and frequent ids.
     #[command(visible_alias = "head", after_help = dataset::AFTER_HELP)]
     Stat(dataset::Stat),
     /// Plan where to cut a matrix product that is fused with a collective, or report that cutting does not pay.
     #[command(help_template = plan::HELP, after_help = plan::AFTER_HELP)]
     Plan(Box<plan::Options>),
-    /// Measure loops, rounds, batches, overlaps and encoding on this machine, against plain code and against choices by hand.
+    /// Measure loops, rounds, batches, overlaps and encoding on this machine, against plain code and against choices made by hand.
     #[cfg(feature = "bench")]
     #[command(help_template = bench::HELP, after_help = bench::AFTER_HELP)]
     Bench(bench::Options),
-    /// Describe the machine as windrow sees it, and the engine that a tokenizer gets, with the reason.
+    /// Describe the machine as windrow sees it, and the engine that a tokenizer gets and why.
     #[command(help_template = doctor::HELP, after_help = doctor::AFTER_HELP)]
     Doctor(doctor::Options),
-    /// Print the completions of a shell, or the man pages into a folder: for those who package the command.
+    /// Print completions for a shell, or write the man pages into a folder: for those who package the command.
     Completions(Completions),
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Encode {
     pub(crate) run: EncodeRun,
 
     /// Take the options that decide the output from this file: JSON with the names of the options, or the OUT.manifest.json of a run.
-    /// Options of the command line must not contradict it.
+    /// Options on the command line must not contradict it.
     #[arg(long, help_heading = "Run", value_name = "FILE")]
     pub(crate) spec: Option<PathBuf>,
 

@@ -52,19 +52,20 @@ fn measured(options: &Options) -> Result<Code, Refused> {
         }
     };
     if threads > cpus {
-        note(&format!("{threads} threads share {cpus} CPUs: the bounds are those of {cpus}"));
+        note(&format!("{threads} threads share {cpus} CPUs: the bounds are those of {cpus} CPUs"));
     }
     let is_optimized = !cfg!(debug_assertions);
     if !is_optimized {
-        note("this windrow was built without optimization, so its times say nothing; build it with --release");
+        note("this windrow was built without optimization, so its times are meaningless; build it with --release");
     }
     let load_before = load::load();
     if let Some(busy) = load::before(load_before, cpus) {
         note(&busy);
     }
     let pool = Pool::builder().threads(threads).build();
-    let pool =
-        pool.map_err(|error| failed(format_args!("cannot start {threads} threads: {error}\nhint: --threads")))?;
+    let pool = pool.map_err(|error| {
+        failed(format_args!("cannot start {threads} threads: {error}\nhint: pass a smaller --threads"))
+    })?;
     let settings = BenchSettings {
         quick: options.quick,
         tiny: options.tiny,
@@ -108,13 +109,13 @@ fn measured(options: &Options) -> Result<Code, Refused> {
     publish(options, &report)?;
     let printed = report::print(report.text());
     printed.map_err(|error| {
-        Refused(format!("cannot write to stdout: {error}\nhint: check where it leads to"), Code::Io)
+        Refused(format!("cannot write to stdout: {error}\nhint: check where stdout points"), Code::Io)
     })?;
     let impossible = report.impossible();
     if impossible.is_empty() {
         return Ok(Code::Done);
     }
-    let hint = "hint: measure again on a machine without other work; if it stays so, please report it";
+    let hint = "hint: measure again on a machine without other work; if the result stays the same, please report it";
     Err(failed(format_args!("{}\n{hint}", impossible.join("\nerror: "))))
 }
 

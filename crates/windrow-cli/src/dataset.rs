@@ -16,7 +16,7 @@ use crate::exit::Code;
 use crate::report;
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 failed, 2 usage or no such output, 65 a file is damaged or of another tokenizer, 74 reading failed.";
+Exit codes: 0 done, 1 failed, 2 usage or no such output, 65 a file is damaged or from another tokenizer, 74 reading failed.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
@@ -24,7 +24,7 @@ pub(crate) struct Verify {
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// Also check that this tokenizer has encoded it: a name, or the path of a tokenizer.json.
+    /// Also check that this tokenizer encoded the output: a name, or the path of a tokenizer.json.
     #[arg(long, value_name = "NAME|PATH")]
     tokenizer: Option<String>,
 
@@ -39,7 +39,7 @@ pub(crate) struct Decode {
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// The documents: 7, 7..9 without the last, 7.. or ..9. They count from 0 [default: all].
+    /// The documents, numbered from 0: 7, 7..9 without the last, 7.. or ..9 [default: all].
     #[arg(value_name = "RANGE", default_value = "..", hide_default_value = true)]
     range: Documents,
 
@@ -47,19 +47,19 @@ pub(crate) struct Decode {
     #[arg(long, value_name = "N", hide = true, conflicts_with = "range")]
     doc: Option<Documents>,
 
-    /// The part of an output that --split has divided; otherwise documents count through all parts.
+    /// The part of an output that --split divided; without it, documents are numbered through all parts.
     #[arg(long, value_name = "NAME")]
     part: Option<String>,
 
-    /// The tokenizer that has encoded it, if it is not where the manifest says.
+    /// The tokenizer that encoded the output, if it is not where the manifest says.
     #[arg(long, value_name = "NAME|PATH")]
     tokenizer: Option<String>,
 
-    /// Print the ids, and no text: a line for each document.
+    /// Print the ids instead of the text, one line per document.
     #[arg(long)]
     ids: bool,
 
-    /// Print a JSON object on a line for each document, with its number, and its text or ids.
+    /// Print one line of JSON per document, with its number and its text or ids.
     #[arg(long)]
     json: bool,
 }
@@ -78,7 +78,7 @@ impl FromStr for Documents {
             Some((first, end)) => or(first, 0)?..or(end, u64::MAX)?,
             None => number(text)?..number(text)?.saturating_add(1),
         };
-        if range.is_empty() { Err("the range has no number".to_owned()) } else { Ok(Self(range)) }
+        if range.is_empty() { Err("the range is empty".to_owned()) } else { Ok(Self(range)) }
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Stat {
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// Count only this part of an output that --split has divided.
+    /// Count only this part of an output that --split divided.
     #[arg(long, value_name = "NAME")]
     part: Option<String>,
 
@@ -96,7 +96,7 @@ pub(crate) struct Stat {
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 
-    /// The tokenizer that has encoded it, if it is not where the manifest says: the texts of the ids are its.
+    /// The tokenizer that encoded the output, if it is not where the manifest says. It provides the texts of the ids.
     #[arg(long, value_name = "NAME|PATH")]
     tokenizer: Option<String>,
 
@@ -217,7 +217,7 @@ pub(crate) fn decode(options: &Decode) -> Code {
         let documents = dataset.documents();
         if range.start > 0 && range.start >= documents {
             let message = format!(
-                "there is no document {}: {documents} {} written\nhint: they count from 0",
+                "there is no document {}: {documents} {} written\nhint: documents are numbered from 0",
                 range.start,
                 if documents == 1 { "was" } else { "were" }
             );
@@ -321,7 +321,7 @@ fn describe(statistics: &Statistics, most_frequent: &[Frequent]) -> String {
             counted(statistics.different(), "different id"),
             grouped(*longest)
         ),
-        "tokens in a document".to_owned(),
+        "tokens per document".to_owned(),
     ];
     let most = statistics.lengths.iter().copied().max().unwrap_or(0).max(1);
     for (class, &count) in statistics.lengths.iter().enumerate().skip_while(|(_, count)| **count == 0) {

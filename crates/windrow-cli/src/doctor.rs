@@ -31,7 +31,7 @@ Examples:
 ";
 
 pub(crate) const AFTER_HELP: &str =
-    "Exit codes: 0 done, 1 failed, 2 usage, 65 the tokenizer is not one, 74 it cannot be read.";
+    "Exit codes: 0 done, 1 failed, 2 usage, 65 the file is not a tokenizer, 74 it cannot be read.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME|PATH")]
     tokenizer: Option<String>,
 
-    /// Measure what synchronization costs on this machine: a few seconds, in which nothing else should run.
+    /// Measure what synchronization costs on this machine. It takes a few seconds, during which nothing else should run.
     #[arg(long)]
     measure: bool,
 }
@@ -78,7 +78,8 @@ fn machine() -> String {
         others => format!(" (this CPU also has {})", others.join(", ")),
     };
     writeln!(text, "instructions: {}{others}", sets[0]).expect("memory");
-    let allocator = if cfg!(feature = "mimalloc") { "mimalloc, where it was measured" } else { "that of the system" };
+    let allocator =
+        if cfg!(feature = "mimalloc") { "mimalloc, on targets where it was measured" } else { "the system's" };
     writeln!(text, "allocator: {allocator}").expect("memory");
     for note in notes(cpus, threads) {
         writeln!(text, "note: {note}").expect("memory");
@@ -119,7 +120,7 @@ fn notes(cpus: usize, threads: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if threads > cpus {
         notes.push(format!(
-            "{threads} threads share {cpus} CPUs: more than {cpus} never work at a time (see WINDROW_THREADS)"
+            "{threads} threads share {cpus} CPUs: no more than {cpus} can work at a time (see WINDROW_THREADS)"
         ));
     }
     if let Some(quota) = cpu_quota().filter(|quota| quota.fract() != 0.0 || *quota < cpus as f64) {
@@ -128,11 +129,11 @@ fn notes(cpus: usize, threads: usize) -> Vec<String> {
     if let Some(quota) = rounded_down() {
         let threads = quota.floor();
         notes.push(format!(
-            "the quota of {quota:.2} CPUs is rounded down to {threads} as the number of threads (see WINDROW_THREADS)"
+            "the number of threads is the quota of {quota:.2} CPUs rounded down to {threads} (see WINDROW_THREADS)"
         ));
     }
     if file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").is_some_and(|governor| governor == "powersave") {
-        notes.push("the CPUs save power: the governor `performance` shortens wakes".to_owned());
+        notes.push("the CPUs save power: the `performance` governor makes threads wake faster".to_owned());
     }
     notes.extend(load::before(load::load(), cpus));
     notes
@@ -155,7 +156,7 @@ fn tokenizer(name: &str) -> Result<String, LoadError> {
         format!("tokenizer: {}, {}\n", shown(tokenizer.name()), counted(tokenizer.vocab_size().into(), "id"));
     writeln!(text, "{}", tokenizer.explain()).expect("memory");
     if tokenizer.delegated().is_some() {
-        let cost = "the same ids, but slower, and one thread encodes a document, however long it is";
+        let cost = "the same ids, but slower; each document is encoded by one thread, however long it is";
         writeln!(text, "cost: {cost}").expect("memory");
     }
     for note in tokenizer.notes() {

@@ -143,7 +143,7 @@ fn describe(ended: &Ended, spec: &EncodeSpec, tokenizer: &str) {
     let documents = summary.documents;
     let Some(published) = &summary.published else {
         report::say(format_args!(
-            "nothing was published; {} read until then: {} good, {} skipped, {} failed{}",
+            "nothing was published; {} had been read: {} good, {} skipped, {} failed{}",
             counted(documents.read, "document"),
             grouped(documents.written),
             grouped(documents.skipped),
@@ -210,5 +210,5 @@ fn stages(trace: &Trace) -> String {
     let wall = trace.wall.0.max(1.0);
     let parts: Vec<String> =
         trace.lanes.iter().map(|lane| format!("{} {:.2}", lane.name, lane.busy().0 / wall)).collect();
-    format!("stages: {} of the time; {} limits", parts.join(", "), trace.explain().name)
+    format!("stages: {} of the time; {} is the bottleneck", parts.join(", "), trace.explain().name)
 }

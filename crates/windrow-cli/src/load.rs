@@ -32,7 +32,7 @@ pub(crate) fn after(begin: Option<f64>, end: Option<f64>, threads: usize, cpus: 
     }
     let shown = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.1}"));
     Some(format!(
-        "other programs kept the CPUs busy (load {} before the measurement, {} after it, of which this program had up to {}): \
+        "other programs kept the CPUs busy (load {} before the measurement, {} after it, of which this program caused up to {}): \
          the results are off; measure again on an idle machine",
         shown(begin),
         shown(end),

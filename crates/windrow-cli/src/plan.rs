@@ -111,9 +111,9 @@ fn measure(options: &Options) -> Result<Source, Refused> {
         )),
         ([], None) if options.profile.is_some() => profiles::read(options),
         ([], None) => Err(Refused::usage(format_args!(
-            "what the computation and the communication take is not known\n\
-             hint: measure some sizes of both and pass them with --cost samples.csv; its header is {}; \
-             or let ranks of this process measure with --calibrate in-process, and keep that with --profile profiles.json",
+            "the times of the computation and the communication are not known\n\
+             hint: measure both at some sizes and pass the times with --cost samples.csv, whose header is {}; \
+             or measure on ranks of this process with --calibrate in-process, and keep the result with --profile profiles.json",
             SAMPLE_COLUMNS.join(",")
         ))),
     }
@@ -125,7 +125,7 @@ fn measured_run(path: &Path) -> Result<MeasuredRun, Refused> {
     let MeasuredTimeline { tiles, compute, communicate, end, elapsed, .. } =
         serde_json::from_str(&text).map_err(|error| {
             Refused::bad_input(format_args!(
-                "{file}: {}\nhint: serde_json::to_string(&MeasuredTimeline::from(&outcome)) of windrow_collective writes such files",
+                "{file}: {}\nhint: write such a file with serde_json::to_string(&windrow_collective::MeasuredTimeline::from(&outcome))",
                 shortened(&error.to_string())
             ))
         })?;

@@ -74,7 +74,7 @@ pub(crate) fn silence_panics() {
 pub(crate) fn panicked() {
     let last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
     error(format_args!(
-        "internal error: {}\nhint: please report this, with what RUST_BACKTRACE=1 adds",
+        "internal error: {}\nhint: please report this, with the backtrace that RUST_BACKTRACE=1 adds",
         last.as_deref().unwrap_or("it panicked")
     ));
 }

@@ -64,13 +64,18 @@ pub(crate) fn refused(path: &Path, what: &str, hint: &str) -> Refused {
 /// Checks the entry under a target's name. The entry itself counts, not the file it links to: a rename replaces the entry.
 pub(crate) fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refused> {
     if path.file_name().is_none() {
-        return Err(Refused(format!("\"{}\" names no file\nhint: choose another path", shown(path)), Code::Usage));
+        return Err(Refused(
+            format!("\"{}\" is not the name of a file\nhint: choose another path", shown(path)),
+            Code::Usage,
+        ));
     }
     if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"-")) {
-        let message = format!("\"{}\" begins with a dash\nhint: a result is written to a file: name one", shown(path));
+        let message =
+            format!("\"{}\" begins with a dash\nhint: a result is written to a file: give its path", shown(path));
         return Err(Refused(message, Code::Usage));
     }
-    let among_devices = || Err(refused(path, "is in a folder of devices", "a result is written to a file: name one"));
+    let among_devices =
+        || Err(refused(path, "is in a folder of devices", "a result is written to a file: give its path"));
     if fs::symlink_metadata(path).is_err() {
         return if is_among_devices(path) { among_devices() } else { Ok(()) };
     }
@@ -100,7 +105,7 @@ pub(crate) fn check_directory(path: &Path) -> Result<(), Refused> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             why("does not exist", &format!("create it first: mkdir -p {}", shown(directory)))
         }
-        Err(error) => why(&format!("cannot be looked into: {error}"), "choose another path"),
+        Err(error) => why(&format!("cannot be searched: {error}"), "choose another path"),
     }
 }
 

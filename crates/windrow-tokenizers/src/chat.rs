@@ -38,7 +38,7 @@ pub enum Loss {
     /// All tokens. No masks are written.
     #[default]
     All,
-    /// The tokens of an assistant. The mask is 1 for them, and 0 for all others.
+    /// The assistant's tokens. The mask is 1 for them and 0 for all others.
     Assistant,
 }
 

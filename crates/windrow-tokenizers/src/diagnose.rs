@@ -24,7 +24,7 @@ macro_rules! kinds {
 kinds! {
     POINTER: "a git-lfs pointer in place of the file", "fetch the file: git lfs pull";
     HTML: "an HTML page, perhaps an error or a login page that was saved in place of the file", "download the file again, and look at the page";
-    XML: "XML, perhaps the error of a store that was saved in place of the file", "download the file again, or write it as JSON lines";
+    XML: "XML, perhaps the error message of a store that was saved in place of the file", "download the file again, or write it as JSON lines";
     GZIP: "gzip data", "give the file the extension .gz after that of its format, such as .jsonl.gz";
     ZSTD: "zstd data", "give the file the extension .zst after that of its format, such as .jsonl.zst";
     XZ: "xz data", "give the file the extension .xz after that of its format, such as .jsonl.xz";
@@ -35,11 +35,11 @@ kinds! {
     LZOP: "lzop data", "decompress it: lzop -dc FILE | windrow encode - --input-format text|lines|jsonl";
     BROTLI: "brotli data", "decompress it: brotli -dc FILE | windrow encode - --input-format text|lines|jsonl";
     SNAPPY: "snappy data", "decompress it: snzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
-    COMPRESS: "data of compress", "decompress it: gzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    COMPRESS: "data from compress", "decompress it: gzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
     ZIP: "a zip archive", "decompress it: unzip -p FILE | windrow encode - --input-format text|lines|jsonl";
-    SEVEN_ZIP: "a 7z archive", "unpack it with 7z x, and name the folder";
-    RAR: "a rar archive", "unpack it, and name the folder";
-    TAR: "a tar archive", "unpack it: tar -xf FILE -C FOLDER, and name the folder";
+    SEVEN_ZIP: "a 7z archive", "unpack it with 7z x, and pass the folder instead";
+    RAR: "a rar archive", "unpack it, and pass the folder instead";
+    TAR: "a tar archive", "unpack it: tar -xf FILE -C FOLDER, and pass the folder instead";
     WARC: "a WARC archive", "extract the texts first, as JSON lines";
     PARQUET: "Parquet", "pass --input-format parquet, or give the file the extension .parquet";
     ENCRYPTED: "encrypted Parquet", "decrypt it: write it again without encryption";
@@ -57,12 +57,12 @@ kinds! {
     UTF_16: "UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8`";
     UTF_16_LE: "UTF-16 without a byte order mark", "convert it with `iconv -f UTF-16LE -t UTF-8`";
     UTF_16_BE: "UTF-16 without a byte order mark", "convert it with `iconv -f UTF-16BE -t UTF-8`";
-    JSON: "JSON", "add --input-format jsonl if each line is an object; of an array make lines: jq -c '.[]' FILE";
+    JSON: "JSON", "add --input-format jsonl if each line is an object; turn an array into lines: jq -c '.[]' FILE";
     LINES_OF_JSON: "JSON lines", "add --input-format jsonl";
     ARRAY: "an array", "make each element a line: jq -c '.[]' FILE | windrow encode - --input-format jsonl";
-    STRINGS: "lines of strings", "make objects of them: jq -c '{text: .}' FILE | windrow encode - --input-format jsonl";
+    STRINGS: "lines of strings", "turn them into objects: jq -c '{text: .}' FILE | windrow encode - --input-format jsonl";
     TEXT: "plain text", "pass --input-format text, or lines, if it is text";
-    CSV: "a table of CSV or TSV", "decompress it if it is compressed, and make JSON lines of it: python3 -c 'import csv,json,sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE | windrow encode - --input-format jsonl";
+    CSV: "a CSV or TSV table", "decompress it if it is compressed, and convert it to JSON lines: python3 -c 'import csv,json,sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE | windrow encode - --input-format jsonl";
 }
 
 /// Kinds of files by leading bytes that no text has.
@@ -242,17 +242,17 @@ pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
     let (cause, hint) = if message.contains("control character") || message.contains("escape") {
         return String::new();
     } else if is_at(b"\0") {
-        ("a zero byte, NUL, as a crash or a file that was not written to its end leaves it", NO_NULS)
+        ("a NUL byte, as left by a crash or by a file that was not completely written", NO_NULS)
     } else if is_at(b"\xef\xbb\xbf") {
-        ("a byte order mark inside the file, as cat leaves it between two files", NO_MARKS)
+        ("a byte order mark inside the file, as cat leaves between two files", NO_MARKS)
     } else if is_at(b"\x1e") {
         ("a record separator: the file is a JSON text sequence", NO_SEPARATORS)
     } else if is_next && skipped.contains(&b'\r') {
         ("lines end with a carriage return", FEEDS)
     } else if is_next && from.starts_with(b"{") {
-        ("another object follows in the same line", LINES)
+        ("another object follows on the same line", LINES)
     } else if is_next && from.starts_with(b",") {
-        ("a comma follows the object", "JSON lines have none after an object: sed 's/,[[:space:]]*$//' FILE")
+        ("a comma follows the object", "JSON lines have no comma after an object: sed 's/,[[:space:]]*$//' FILE")
     } else if is_cut && line.trim_ascii_start().starts_with(b"[") {
         ("an array over several lines", ARRAY.hint)
     } else if is_cut && message.contains("string") {
@@ -261,7 +261,7 @@ pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
             "write a line feed inside a string as \\n; if the file was cut off, copy it again",
         )
     } else if is_cut && line.trim_ascii_start().starts_with(b"{") {
-        ("the object takes more than one line, or is cut off", LINES)
+        ("the object spans more than one line, or is cut off", LINES)
     } else if from.starts_with(b"'") || near.starts_with(b"{'") {
         ("single quotes, as Python prints a dictionary", "write it with json.dumps")
     } else {
@@ -271,7 +271,7 @@ pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
 }
 
 const LINES: &str = "make each object a line: jq -c . FILE | windrow encode - --input-format jsonl";
-const FEEDS: &str = "make it a line feed: tr '\\r' '\\n' < FILE | windrow encode - --input-format jsonl";
+const FEEDS: &str = "replace it with a line feed: tr '\\r' '\\n' < FILE | windrow encode - --input-format jsonl";
 const NO_NULS: &str = "remove them: tr -d '\\000' < FILE | windrow encode - --input-format jsonl";
 const NO_MARKS: &str = "remove the marks: sed 's/\\xef\\xbb\\xbf//g' FILE | windrow encode - --input-format jsonl";
 const NO_SEPARATORS: &str = "remove them: tr -d '\\036' < FILE | windrow encode - --input-format jsonl";
@@ -339,13 +339,13 @@ mod tests {
     fn names_identify_the_kind() {
         for (name, what) in [
             ("a.jsonl.lz", "lzip data"),
-            ("a.csv.xz", "a table"),
+            ("a.csv.xz", "a CSV or TSV table"),
             ("a.csv.lz4", "lz4 data"),
             ("a.tar.xz", "a tar archive"),
             ("a.tar.gz", "a tar archive"),
             ("a.tgz", "a tar archive"),
             ("CC-MAIN.warc.wet.gz", "a WARC archive"),
-            ("a.csv.gz", "a table"),
+            ("a.csv.gz", "a CSV or TSV table"),
             ("data-00000-of-00001.arrow", "Arrow data"),
             ("a.json", "JSON"),
             ("a.jl", "JSON lines"),

@@ -184,7 +184,7 @@ fn number_hint(line: &[u8], at: usize) -> &'static str {
         memmem::find(&line[begin..end], word).is_some()
     };
     if is_near(b"NaN") || is_near(b"Infinity") {
-        return " (NaN and Infinity are no JSON; hint: write null in their place; Python's `json.dumps(..., allow_nan=False)` finds them)";
+        return " (NaN and Infinity are not JSON; hint: write null in their place; Python's `json.dumps(..., allow_nan=False)` finds them)";
     }
     ""
 }

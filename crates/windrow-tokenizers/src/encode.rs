@@ -395,7 +395,7 @@ pub enum EncodeError {
     },
     /// Masks were requested, and no document has an id whose mask is 1.
     #[error(
-        "no id has loss, in {}\n\
+        "no id in {} counts towards the loss\n\
          hint: --loss assistant counts messages whose role is assistant: check the roles; nothing was published",
         counted(*documents, "good document")
     )]
@@ -415,7 +415,7 @@ pub enum EncodeError {
     Thread(io::Error),
     /// A stage panicked.
     #[error(
-        "{stage} panicked: {}\nhint: this is a fault of windrow or of a part of it: please report it",
+        "{stage} panicked: {}\nhint: this is a bug in windrow or one of its components: please report it",
         shown(message)
     )]
     Panicked {
@@ -711,11 +711,12 @@ fn check_output(job: &Job, has_tokenizer: bool, output: &Output) -> Result<(), O
     let (selection, output) = (&job.reading.selection, output.options());
     let usage = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
     if !selection.split.iter().map(|part| &part.name).eq(&output.parts) {
-        return usage("the parts of the output are not those of the selection", "give both the same names");
+        return usage("the parts of the output differ from those of the selection", "give both the same names");
     }
     if selection.shuffle.is_some() && output.resume {
-        let message = "a shuffled output cannot resume: its first shard is complete only when everything is encoded";
-        return usage(message, "omit --resume, or --shuffle");
+        let message =
+            "a shuffled output cannot be resumed: its first shard is complete only when everything is encoded";
+        return usage(message, "omit --resume or --shuffle");
     }
     Ok(())
 }

@@ -370,7 +370,7 @@ pub enum EngineError {
     },
     /// There is no memory for the text.
     #[error(
-        "no memory for a text of {text} bytes: {engine} needs about {bytes} bytes more \
+        "not enough memory for a text of {text} bytes: {engine} needs about {bytes} more bytes \
          (hint: split the document, or raise the memory limit of the process)"
     )]
     NoMemory {
@@ -418,7 +418,7 @@ pub struct Encoded {
 #[non_exhaustive]
 pub enum DecodeError {
     /// No token has this id.
-    #[error("{0} (hint: decode with the vocabulary that made the ids)")]
+    #[error("{0} (hint: decode with the vocabulary that produced the ids)")]
     UnknownId(UnknownId),
     /// The library of the engine cannot decode.
     #[error("{engine} cannot decode: {}", shown(reason))]
@@ -429,7 +429,7 @@ pub enum DecodeError {
         reason: String,
     },
     /// In a stream: more ids change the text of earlier ones.
-    #[error("decodes to {text:?}, not to more text after {known:?}")]
+    #[error("decodes to {text:?}, which does not continue {known:?}")]
     NotFurther {
         /// The text with the new ids.
         text: String,
@@ -437,7 +437,7 @@ pub enum DecodeError {
         known: String,
     },
     /// There is no memory for the text.
-    #[error("no memory for the text of {ids} ids, about {bytes} bytes (hint: decode fewer at a time)")]
+    #[error("not enough memory for the text of {ids} ids, about {bytes} bytes (hint: decode fewer at a time)")]
     NoMemory {
         /// The number of ids.
         ids: usize,

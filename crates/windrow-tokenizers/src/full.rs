@@ -148,7 +148,7 @@ impl PostProcessing {
                 return Err(format!("truncation: the stride {stride} is not below max_length {max_length}"));
             }
             if max_length.checked_sub(special).is_some_and(|most| stride > most) {
-                let rest = format!("{max_length} without {special} special tokens");
+                let rest = format!("{max_length} minus {special} special tokens");
                 return Err(format!("truncation: the stride {stride} is above max_length {rest}"));
             }
         }
@@ -294,7 +294,7 @@ impl FullTokenizer {
     /// # Panics
     /// The tokenizer comes from a `tokenizer.json`; [`from_json`](Self::from_json) reads such files.
     pub fn new(tokenizer: Tokenizer) -> Self {
-        assert!(tokenizer.is_of_ranks(), "{} is not a vocabulary of tiktoken", tokenizer.name());
+        assert!(tokenizer.is_of_ranks(), "{} is not a tiktoken vocabulary", tokenizer.name());
         let post_processing = PostProcessing::none();
         Self { tokenizer, post_processing, reference: None, ranks: None, around: Default::default() }
     }
@@ -607,7 +607,7 @@ impl FullTokenizer {
     }
 
     fn reference(&self) -> Result<&Released, EngineError> {
-        let missing = || "it has no file of this vocabulary (hint: use a tokenizer.json)".to_owned();
+        let missing = || "it has no file for this vocabulary (hint: use a tokenizer.json)".to_owned();
         let released = self.reference.as_ref().ok_or_else(missing).and_then(LateLibrary::get);
         released.map_err(|reason| EngineError::refused(Released::NAME, reason))
     }

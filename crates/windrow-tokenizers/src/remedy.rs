@@ -13,9 +13,9 @@ pub(crate) fn remedy(error: &Error) -> Option<&'static str> {
     }
     match error.kind() {
         ErrorKind::FileTooLarge => {
-            Some("raise the limit on the size of files (ulimit -f), or use a file system that has files as large")
+            Some("raise the limit on the size of files (ulimit -f), or use a file system that allows files this large")
         }
-        ErrorKind::InvalidFilename => Some("choose a shorter name without characters that the file system refuses"),
+        ErrorKind::InvalidFilename => Some("choose a shorter name, without characters that the file system refuses"),
         ErrorKind::OutOfMemory => Some("give the process more memory (ulimit -v, the limit of its container)"),
         _ => None,
     }

@@ -138,7 +138,7 @@ impl fmt::Display for Share {
 #[cfg_attr(feature = "command", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Selection {
-    /// End with the document that is the N-th good one; what follows is not read.
+    /// Stop after the N-th good document; the rest is not read.
     #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
     pub limit: Option<NonZeroU64>,
 
@@ -147,17 +147,17 @@ pub struct Selection {
     #[cfg_attr(feature = "command", arg(long, value_name = "P|P%"))]
     pub sample: Option<Share>,
 
-    /// Divide the documents by a hash: with train=0.98,val=0.02 into OUT.train.bin and OUT.val.bin. The shares add up to 1.
+    /// Divide the documents by a hash: with train=0.98,val=0.02 into OUT.train.bin and OUT.val.bin. The shares must add up to 1.
     #[serde(deserialize_with = "parts")]
     #[cfg_attr(feature = "schema", schemars(with = "Shares"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME=P,...", value_delimiter = ','))]
     pub split: Vec<PartShare>,
 
-    /// Write the documents in another order, which depends on this number. They wait on the disk of OUT if they do not fit in --memory.
+    /// Write the documents in another order, which depends on this number. They are spilled to the disk of OUT if they do not fit in --memory.
     #[cfg_attr(feature = "command", arg(long, value_name = "SEED"))]
     pub shuffle: Option<u64>,
 
-    /// Another number chooses other documents for --sample, and for the parts of --split [default: 0].
+    /// Seed for --sample and the parts of --split: another number chooses other documents [default: 0].
     #[cfg_attr(feature = "command", arg(long, value_name = "S"))]
     pub seed: Option<u64>,
 }

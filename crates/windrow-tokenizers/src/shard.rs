@@ -25,7 +25,9 @@ pub(crate) struct Shard<'m> {
 
 impl Shard<'_> {
     pub(crate) fn dtype(&self) -> Result<Dtype, DatasetError> {
-        self.options.dtype.ok_or_else(|| DatasetError::damaged(&self.paths[0], "the manifest names no element type"))
+        self.options
+            .dtype
+            .ok_or_else(|| DatasetError::damaged(&self.paths[0], "the manifest does not give an element type"))
     }
 }
 
@@ -81,7 +83,7 @@ impl<'p> Reading<'p> {
     pub(crate) fn elements(&self, header: usize, size: usize) -> Result<u64, DatasetError> {
         let data = self.bytes.checked_sub(header as u64).filter(|data| data.is_multiple_of(size as u64));
         data.map(|data| data / size as u64).ok_or_else(|| {
-            DatasetError::damaged(self.path, format_args!("{} bytes are no whole number of elements", self.bytes))
+            DatasetError::damaged(self.path, format_args!("{} bytes are not a whole number of elements", self.bytes))
         })
     }
 
@@ -91,7 +93,7 @@ impl<'p> Reading<'p> {
         match header.iter().zip(expected).position(|(one, other)| one != other) {
             Some(at) => Err(DatasetError::damaged(
                 self.path,
-                format_args!("byte {at}: the header is not that of this format, element type and length"),
+                format_args!("byte {at}: the header does not match this format, element type and length"),
             )),
             None => Ok(()),
         }
@@ -107,7 +109,7 @@ impl<'p> Reading<'p> {
         header: impl Fn(u64) -> Vec<u8>,
     ) -> Result<(), DatasetError> {
         if !count.is_multiple_of(length as u64) {
-            let what = format_args!("{count} ids are no whole number of rows of {length}");
+            let what = format_args!("{count} ids are not a whole number of rows of {length}");
             return Err(DatasetError::damaged(self.path, what));
         }
         let rows = count / length as u64;

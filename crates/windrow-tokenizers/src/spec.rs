@@ -75,7 +75,7 @@ pub struct Texts {
     pub lines: bool,
 
     /// The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are
-    /// joined [default: text; of a conversation messages].
+    /// joined [default: text; for conversations, messages].
     #[serde(deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(long, visible_alias = "column", value_name = "NAME"))]
@@ -89,8 +89,8 @@ pub struct Texts {
     #[cfg_attr(feature = "command", arg(long))]
     pub special_in_text: bool,
 
-    /// Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read
-    /// too.
+    /// Format of all inputs, regardless of their extensions. Without it, stdin is text. With jsonl, .json files in directories are
+    /// read too.
     #[cfg_attr(feature = "command", arg(long, value_enum))]
     pub input_format: Option<input::Format>,
 
@@ -100,15 +100,15 @@ pub struct Texts {
     #[cfg_attr(feature = "command", arg(long, value_name = "EXT,...", value_delimiter = ',', value_parser = extension))]
     pub ext: Vec<String>,
 
-    /// Treat all files as text, regardless of their extensions; files of directories that are not text are passed over.
+    /// Treat all files as text, regardless of their extensions; non-text files in directories are passed over.
     #[cfg_attr(feature = "command", arg(long))]
     pub all_text: bool,
 
-    /// Read hidden files and folders of directories, too: .git, _temporary.
+    /// Also read hidden files and folders in directories, such as .git and _temporary.
     #[cfg_attr(feature = "command", arg(long))]
     pub hidden: bool,
 
-    /// Read files of directories that .gitignore and similar files name, too. In a corpus they are always read.
+    /// Also read files in directories that .gitignore and similar files exclude. In a corpus they are always read.
     #[cfg_attr(feature = "command", arg(long))]
     pub no_ignore: bool,
 }
@@ -148,11 +148,11 @@ pub struct EncodeJob {
         value_parser = named::<Format, _>(Format::ALL.map(Format::name))))]
     pub format: Format,
 
-    /// Type of the ids; by default the size of the vocabulary decides.
+    /// Type of the ids; by default, it follows from the size of the vocabulary.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_parser = named::<Dtype, _>(Dtype::ALL.map(Dtype::name))))]
     pub dtype: Option<Dtype>,
 
-    /// The token that ends a document, by its name or its id; known for the embedded vocabularies.
+    /// The token that ends a document, by name or id; known for the embedded vocabularies.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "TOKEN|ID"))]
     pub eos: Option<TokenName>,
 
@@ -160,7 +160,7 @@ pub struct EncodeJob {
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output"))]
     pub append_eos: bool,
 
-    /// Begin every document with this token, given by its name or its id.
+    /// Begin every document with this token, given by name or id.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "TOKEN|ID"))]
     pub bos: Option<TokenName>,
 
@@ -176,14 +176,15 @@ pub struct EncodeJob {
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "NAME,..."))]
     pub keep: Vec<String>,
 
-    /// Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that next to the tokenizer.json, or a file.
+    /// Take the messages in JSON lines or Parquet as conversations, and render them with a chat template: the one next to the
+    /// tokenizer.json, or a file.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "auto|FILE", num_args = 0..=1, require_equals = true,
         default_missing_value = EncodeJob::AUTO))]
     #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
     pub chat: Option<PathBuf>,
 
     /// The tokens that count in training. With assistant, masks are written: OUT.mask.npy, OUT.ds.loss for datatrove, or a field or
-    /// column mask.
+    /// column named mask.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_enum, requires = "chat"))]
     pub loss: Option<Loss>,
 
@@ -205,7 +206,7 @@ pub struct EncodeJob {
     #[cfg_attr(feature = "command", command(flatten, next_help_heading = "Selection"))]
     pub selection: Selection,
 
-    /// Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy record
+    /// Pack the documents, one after the other, into rows of N ids for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy record
     /// where the documents are.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "N"))]
     pub pack: Option<NonZeroUsize>,
@@ -215,16 +216,16 @@ pub struct EncodeJob {
         value_parser = named::<PackMode, _>(PackMode::ALL.map(PackMode::name))))]
     pub pack_mode: PackMode,
 
-    /// The token that fills incomplete rows, by its name or its id. Without it, the incomplete row at the end is dropped.
+    /// The token that fills incomplete rows, by name or id. Without it, the incomplete row at the end is dropped.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "TOKEN|ID", requires = "pack"))]
     pub pad: Option<TokenName>,
 
     /// Divide the output into shards of about this size of token data, such as 1GiB: OUT-00000.bin, OUT-00001.bin and so on. Each is
-    /// complete by itself, and no document is divided. The format mds always has shards, of 64MiB by default.
+    /// complete by itself, and no document is divided. The mds format always has shards, of 64MiB by default.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "SIZE"))]
     pub shard_size: Option<Size>,
 
-    /// Add the tokens that the template of a tokenizer.json puts around a document, such as CLS and SEP of BERT.
+    /// Add the tokens that the template of a tokenizer.json puts around a document, such as BERT's CLS and SEP.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output"))]
     pub add_special_tokens: bool,
 }

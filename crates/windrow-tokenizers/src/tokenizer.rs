@@ -150,7 +150,7 @@ pub enum LoadError {
     },
     /// There is no memory for its tables.
     #[error(
-        "tokenizer {}: no memory for its tables, about {bytes} bytes\nhint: raise the memory limit of the process",
+        "tokenizer {}: not enough memory for its tables, about {bytes} bytes\nhint: raise the memory limit of the process",
         shown(name)
     )]
     NoMemory {
@@ -666,7 +666,7 @@ fn moved_ids(name: &str, file: &File<'_>, checked: &Checked) -> Option<String> {
     let mut moved = file.added.iter().zip(&checked.added).filter(|(token, id)| token.id != **id);
     let (token, id) = moved.next()?;
     Some(format!(
-        "tokenizer {name}: added token {} gets id {id}, as in Hugging Face, although the file says {} (and {} more)",
+        "tokenizer {name}: added token {} gets id {id}, as with Hugging Face, although the file says {} (and {} more)",
         fault::quoted(&token.content),
         token.id,
         moved.count()
@@ -687,7 +687,7 @@ fn utf8(json: &[u8]) -> Result<&str, Fault> {
 fn other_format(file: &[u8], is_called_model: bool) -> Option<Fault> {
     const SENTENCEPIECE: (&str, &str) =
         ("a sentencepiece model, which cannot be read", "convert it to a tokenizer.json with the transformers library");
-    const OTHER: &str = "name the tokenizer.json of the model";
+    const OTHER: &str = "pass the tokenizer.json of the model";
     let first = &file[..file.len().min(FIRST)];
     let is_json = first.trim_ascii_start().starts_with(b"{");
     let found = match first {

@@ -212,7 +212,7 @@ deserialize_number_or_text!(Size, Threads, TokenName);
 /// Reads a list of strings. A single string is a list of one.
 pub(crate) fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected a string or several")]
+    #[serde(untagged, expecting = "expected one or more strings")]
     enum Strings {
         One(String),
         Several(Vec<String>),
@@ -233,7 +233,7 @@ pub(crate) fn extensions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<V
 pub(crate) fn extension(text: &str) -> Result<String, String> {
     match text.strip_prefix('.').unwrap_or(text) {
         "" => Err("an extension is missing".into()),
-        "gz" | "zst" | "zstd" | "xz" | "bz2" => Err("this is a compression, and no kind of text".into()),
+        "gz" | "zst" | "zstd" | "xz" | "bz2" => Err("this is a compression format, not a kind of text".into()),
         name if name.contains(['/', '.', '*']) => Err("give the last part of the name only, such as rs".into()),
         name => Ok(name.to_ascii_lowercase()),
     }

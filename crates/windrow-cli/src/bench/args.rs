@@ -41,11 +41,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SHAPE,...", value_delimiter = ',', value_parser = groups())]
     pub(crate) only: Vec<ScenarioGroup>,
 
-    /// Measure this library next to windrow, in loops, recursion and rounds.
+    /// Measure this library alongside windrow, in loops, recursion and rounds.
     #[arg(long, value_name = "LIBRARY", value_enum)]
     pub(crate) against: Option<Peer>,
 
-    /// Threads of windrow and of the choices by hand; auto: as many as affinity and quota allow.
+    /// Threads for windrow and for the choices made by hand; auto: as many as affinity and quota allow.
     #[arg(long, value_name = "auto|N", default_value = "auto")]
     pub(crate) threads: Threads,
 
@@ -61,7 +61,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) overwrite: bool,
 
-    /// No progress and no notes on stderr.
+    /// Show no progress and no notes on stderr.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 

@@ -26,7 +26,7 @@ pub(super) struct Paths {
 impl Scratch {
     pub(super) fn create(mut paths: Paths) -> Result<Self, Refused> {
         fs::create_dir(&paths.disk).map_err(|error| {
-            let hint = "hint: set TMPDIR to a folder that can be written";
+            let hint = "hint: set TMPDIR to a writable folder";
             Refused(format!("cannot create {}: {error}\n{hint}", shown(&paths.disk)), Code::CannotCreate)
         })?;
         if fs::create_dir(&paths.memory).is_err() {

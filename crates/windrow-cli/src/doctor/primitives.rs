@@ -57,13 +57,13 @@ pub(super) fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
         primitives.push(primitive);
     };
     add("clock", "a read of the clock", clock());
-    add("claim", "a compare-exchange on a line that no other CPU uses, and a read of the clock", claims());
-    add("copy", "1 MiB copied, in the caches", copies());
+    add("claim", "a compare-exchange on a cache line that no other CPU uses, and a read of the clock", claims());
+    add("copy", "1 MiB copied within the caches", copies());
     if cpus() > 1 {
         add("line", "a word moves from one CPU to another", lines());
         let (calls, latencies) = wakes();
         add("wake call", "the call that wakes a parked thread", calls);
-        add("wake", "from that call until the thread runs, after 2 ms", latencies);
+        add("wake", "from that call until the thread runs, after 2 ms parked", latencies);
         let pool = Pool::new(2);
         let rests = [Duration::ZERO, PARKED, PARKED_LONG];
         let mut entered: [Vec<f64>; 3] = Default::default();
@@ -73,8 +73,8 @@ pub(super) fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
         }
         let [idle, nap, wake] = entered;
         add("enter, idle", "a region of two finds its worker spinning", idle);
-        add("enter, parked", "it has just parked", nap);
-        add("enter, halted", "it has been parked for long", wake);
+        add("enter, parked", "a region of two finds its worker just parked", nap);
+        add("enter, halted", "a region of two finds its worker parked for a long time", wake);
     }
     primitives
 }

@@ -31,8 +31,8 @@ samples.csv:
   stage,m,microseconds
   compute,256,50.2
   communicate,256,110.8
-  ... three sizes of each stage at least; sizes may be repeated
-or a size a line: m,compute,communicate, also with a unit: m,compute_ms,communicate_ms
+  ... at least three sizes of each stage; sizes may be repeated
+or one size per line: m,compute,communicate, also with a unit: m,compute_ms,communicate_ms
 
 {usage-heading} {usage}
 
@@ -48,18 +48,18 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) request: PlanRequest,
 
-    /// Measured times of tiles of some sizes: CSV with the header stage,m,microseconds or m,compute,communicate, or what --format names.
+    /// Measured times of tiles of some sizes: CSV with the header stage,m,microseconds or m,compute,communicate, or the format that --format names.
     /// Can be repeated.
     #[arg(long, value_name = "samples.csv", display_order = 4)]
     pub(crate) cost: Vec<PathBuf>,
 
-    /// Measure the times now: on ranks that multiply f32 on the CPU. Takes as long as some dozens of tiles of each size (256 to 2048
-    /// rows), and their memory.
+    /// Measure the times now, on ranks that multiply f32 on the CPU. This needs the time of a few dozen tiles of each size (256 to 2048
+    /// rows), and memory for them.
     #[arg(long, value_name = "WHERE", value_enum, conflicts_with = "cost")]
     pub(crate) calibrate: Option<Where>,
 
-    /// The link between the ranks of --calibrate in-process: its rate in megabytes a second, and its latency in microseconds. Without
-    /// it they share memory.
+    /// The link between the ranks of --calibrate in-process: its rate in megabytes per second, and its latency in microseconds. Without
+    /// it, they share memory.
     #[arg(long, value_name = "MB/S,US", value_parser = link, requires = "calibrate", conflicts_with = "cost", allow_hyphen_values = true)]
     pub(crate) link: Option<(f64, f64)>,
 
@@ -67,28 +67,28 @@ pub(crate) struct Options {
     #[arg(long, value_name = "samples.csv", requires = "calibrate", conflicts_with = "cost")]
     pub(crate) samples_out: Option<PathBuf>,
 
-    /// Run the three plans that are predicted to be the fastest, and keep the one that is fastest.
+    /// Run the three plans that are predicted to be the fastest, and keep the fastest.
     #[arg(long, requires = "calibrate", conflicts_with = "cost")]
     pub(crate) refine: bool,
 
-    /// Profiles of many operations. With --calibrate, this measurement is added to the file; without it and without --cost, the plan is
-    /// made from the file; n and k that were not measured are interpolated.
+    /// File of profiles of many operations. With --calibrate, the measurement is added to the file. Without it, the plan is made from the
+    /// file, and n and k that were not measured are interpolated.
     #[arg(long, value_name = "profiles.json", conflicts_with = "cost")]
     pub(crate) profile: Option<PathBuf>,
 
-    /// The machine of the profile; its processor and number of CPUs if not given.
+    /// Name of the profile's machine. If not given, the processor and the number of CPUs name it.
     #[arg(long, value_name = "NAME", requires = "profile")]
     pub(crate) machine: Option<String>,
 
-    /// The link of the profile. If not given, --calibrate names it after --link, and the only one in the file is read.
+    /// Name of the profile's link. If not given, --calibrate names it after --link, and a plan reads the only link in the file.
     #[arg(long, value_name = "NAME", requires = "profile")]
     pub(crate) link_name: Option<String>,
 
-    /// Plan also for n and k outside the range of the measured ones, with the rates of the nearest measured shape.
+    /// Also plan for n and k outside the measured range, with the rates of the nearest measured shape.
     #[arg(long, requires = "profile", conflicts_with = "calibrate")]
     pub(crate) extrapolate: bool,
 
-    /// The elements of the profile that is read; --calibrate measures f32.
+    /// Element type of the profile to read; --calibrate measures f32.
     #[arg(long, value_name = "ELEMENT", default_value = "f32", requires = "profile", conflicts_with = "calibrate")]
     pub(crate) element: String,
 
@@ -96,12 +96,12 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) fused_kernel: bool,
 
-    /// Write the tiles for the numbers of rows of --table-m: CSV, or a header of C if the name ends in .h. Needs --family two-sizes.
+    /// Write the tiles for the numbers of rows in --table-m, as CSV, or as a C header if the name ends in .h. Needs --family two-sizes.
     #[arg(long, value_name = "FILE", requires = "table_m")]
     pub(crate) table: Option<PathBuf>,
 
-    /// Numbers of rows for --table: a list of numbers and ranges, 512,1024..8192 or 1024..8192..512. Without a step, ranges go by the
-    /// alignment.
+    /// Numbers of rows for --table: a list of numbers and ranges, such as 512,1024..8192 or 1024..8192..512. Without a step, a range
+    /// advances by the alignment.
     #[arg(long, value_name = "M,FROM..TO..STEP", value_parser = Spans::parse, requires = "table", allow_hyphen_values = true)]
     pub(crate) table_m: Option<Spans>,
 
@@ -146,30 +146,30 @@ impl Options {
         if self.fused_kernel {
             return Err(Refused::usage(
                 "a plan is for two kernels that run in tiles, not for one kernel that fuses both\n\
-                 a fused kernel may use another algorithm than the measured collective, and pays no launch for a tile: it may take less\n\
-                 than `bound`, which is the longer of the two measured kernels, or more than both one after the other\n\
+                 a fused kernel may use a different algorithm from the measured collective, and launches nothing per tile: it may take less time\n\
+                 than `bound`, which is the longer of the two measured kernels, or more than both take one after the other\n\
                  hint: time it at this shape; without --fused-kernel, the plan of the two kernels is printed for comparison",
             ));
         }
         self.request.check()?;
         if self.calibrate == Some(Where::Mpi) && self.link.is_some() {
             return Err(Refused::usage(
-                "--link slows down ranks of this process, and those of MPI already have a link\n\
-                 hint: leave it out, or choose --calibrate in-process",
+                "--link slows down ranks of this process, but MPI ranks already have a link\n\
+                 hint: omit it, or choose --calibrate in-process",
             ));
         }
         if self.table.is_some() && self.request.family == CutFamily::Any {
             return Err(Refused::usage(
-                "a table has the columns tileM, tileNum, tailM and tailNum, which hold no tiles of three sizes\n\
+                "a table has the columns tileM, tileNum, tailM and tailNum, which cannot hold tiles of three sizes\n\
                  hint: add --family two-sizes",
             ));
         }
         if self.refine && self.request.family == CutFamily::TwoSizes {
-            return Err(Refused::usage("--refine runs cuts of any family\nhint: omit --refine, or --family two-sizes"));
+            return Err(Refused::usage("--refine runs cuts of any family\nhint: omit --refine or --family two-sizes"));
         }
         if self.calibrate.is_some() && !self.request.lists_rule() {
             return Err(Refused::usage(format_args!(
-                "{} rows at multiples of {} may have too many tiles to list, which are not calibrated for\n\
+                "{} rows in multiples of {} may have too many tiles to list, so they cannot be calibrated\n\
                  hint: give a larger --align",
                 self.request.m,
                 self.request.aligned()
@@ -184,7 +184,7 @@ impl Options {
 pub(crate) enum Where {
     /// Threads of this process.
     InProcess,
-    /// Processes that mpiexec has started, each with this same command (if built with the feature mpi).
+    /// Processes that mpiexec started, each running this same command (if built with the mpi feature).
     Mpi,
 }
 
@@ -194,6 +194,6 @@ fn link(text: &str) -> Result<(f64, f64), String> {
     // From a byte a second to more than any link has; up to an hour.
     match numbers.filter(|(rate, latency)| (1e-6..=1e9).contains(rate) && (0.0..=3.6e9).contains(latency)) {
         Some(link) => Ok(link),
-        None => Err("give megabytes a second and microseconds of latency, such as 100,50".to_owned()),
+        None => Err("give megabytes per second and microseconds of latency, such as 100,50".to_owned()),
     }
 }

@@ -139,7 +139,7 @@ pub(super) fn failed(why: impl std::fmt::Display) -> Refused {
 pub(super) fn in_process(options: &Options) -> Result<Source, Refused> {
     if options.request.ranks > MOST_RANKS {
         return Err(Refused::usage(format_args!(
-            "{} ranks are too many to calibrate in one process, which can have {MOST_RANKS}\n\
+            "{} ranks are too many to calibrate in one process, which can have at most {MOST_RANKS}\n\
              hint: measure on the real ranks and pass the samples with --cost",
             options.request.ranks
         )));
@@ -158,7 +158,7 @@ pub(super) fn in_process(options: &Options) -> Result<Source, Refused> {
     for result in results {
         first.get_or_insert(result.map_err(|_| failed("a rank panicked"))?.map_err(failed)?);
     }
-    Ok(first.expect("there are two ranks at least"))
+    Ok(first.expect("there are at least two ranks"))
 }
 
 /// Rows of the tiles to measure: the usual ones, or parts of a smaller product. If rows are divided among ranks, multiples of the
@@ -174,7 +174,7 @@ fn sizes(options: &Options) -> Result<Vec<usize>, Refused> {
     rows.dedup();
     if rows.len() < 3 {
         return Err(Refused::usage(format_args!(
-            "{} rows are too few to measure tiles of three sizes\nhint: so small a product is not worth tiles; or pass --cost",
+            "{} rows are too few to measure tiles of three sizes\nhint: a product this small is not worth tiling; to plan it anyway, pass --cost",
             options.request.m
         )));
     }
@@ -194,7 +194,7 @@ fn check_memory(options: &Options, ranks: u64, most: usize) -> Result<(), Refuse
     });
     match free.map(|kilobytes| 1024.0 * kilobytes) {
         Some(free) if bytes > free => Err(Refused::usage(format_args!(
-            "the matrices of {ranks} ranks take {:.1} GiB, and {:.1} GiB are free\n\
+            "the matrices of {ranks} ranks take {:.1} GiB, but only {:.1} GiB are free\n\
              hint: calibrate fewer ranks, or measure elsewhere and pass the samples with --cost",
             bytes / f64::from(1 << 30),
             free / f64::from(1 << 30)

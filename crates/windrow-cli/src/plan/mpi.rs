@@ -56,9 +56,9 @@ fn check<'a>(
         let ranks = options.request.ranks;
         let hint = match started {
             1 => format!("start it with mpiexec -n {ranks} windrow plan ..."),
-            _ => format!("mpiexec -n {ranks}, or --ranks {started}"),
+            _ => format!("start it with mpiexec -n {ranks}, or pass --ranks {started}"),
         };
-        return Err(Refused::usage(format_args!("--ranks is {ranks}, and MPI has {started}\nhint: {hint}")));
+        return Err(Refused::usage(format_args!("--ranks is {ranks}, but MPI has {started}\nhint: {hint}")));
     }
     let outputs = (fused.rank() == 0).then(|| Outputs::check(options)).transpose()?;
     Ok((Task::new(options, sharing)?, outputs))

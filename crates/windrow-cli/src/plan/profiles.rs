@@ -39,7 +39,7 @@ pub(super) fn add(profiles: &mut Profiles, options: &Options, source: &Source) {
 
 /// The fate of the predictions that programs made with a profile: their drift, and the last re-fit.
 pub(super) fn drift(profile: &Profile, origin: &str) -> Vec<String> {
-    let drifted = profile.needs_refit().then(|| format!("predictions of {origin} have drifted: calibrate again"));
+    let drifted = profile.needs_refit().then(|| format!("predictions from {origin} have drifted: calibrate again"));
     let refit = profile.refits().next_back().map(|Refit { after, compute, communicate, refused, .. }| match refused {
         None => format!(
             "the profile was re-fitted after {after} predictions: computation x {compute:.2}, communication x {communicate:.2}"
@@ -65,7 +65,7 @@ fn link(options: &Options) -> String {
 
 /// The measurements of the operation in a file of profiles, or measurements interpolated from measured n and k.
 pub(super) fn read(options: &Options) -> Result<Source, Refused> {
-    let Some(path) = &options.profile else { return Err(Refused::usage("no file of profiles is given")) };
+    let Some(path) = &options.profile else { return Err(Refused::usage("no file of profiles was given")) };
     let (profiles, file, machine) = (parsed(path)?, shown(path), machine(options));
     let shape = shape(options)?;
     let exact = |entry: &&ProfileEntry| *entry.profile.shape() == shape;
@@ -94,12 +94,12 @@ pub(super) fn read(options: &Options) -> Result<Source, Refused> {
             let Shape { operation, element, ranks, n, k } = &shape;
             let link = options.link_name.as_ref().map_or(String::new(), |link| format!(" over {link}"));
             let hint = match listed(&mut profiles.iter().map(|entry| shown(&entry.to_string()).to_string())) {
-                none if none.is_empty() => "the file has no profile".to_owned(),
+                none if none.is_empty() => "the file has no profiles".to_owned(),
                 entries => format!("the file has {entries}"),
             };
             return Err(Refused::bad_input(format_args!(
-                "{file} has no profile of {operation} of {element}, {ranks} ranks, n = {n}, k = {k},{link} on {machine}\n\
-                 hint: {hint}; --calibrate with --profile adds one, --machine and --link-name choose others"
+                "{file} has no profile for {operation} of {element}, {ranks} ranks, n = {n}, k = {k},{link} on {machine}\n\
+                 hint: {hint}; --calibrate with --profile adds one; --machine and --link-name choose others"
             )));
         }
         [..] => {
@@ -116,7 +116,7 @@ pub(super) fn read(options: &Options) -> Result<Source, Refused> {
     let kept = kept.map_err(|error| {
         let hint = match error.kind() {
             ProfilesErrorKind::Outside => {
-                "\nhint: --calibrate with --profile measures it, --extrapolate plans with the rates of the nearest measured shape"
+                "\nhint: --calibrate with --profile measures it; --extrapolate plans with the rates of the nearest measured shape"
             }
             _ => "\nhint: --calibrate with --profile measures it",
         };
@@ -141,8 +141,8 @@ pub(super) fn origin(interpolation: &Interpolation) -> String {
     }
     let (what, error) = (if *outside { "extrapolated" } else { "interpolated" }, 100.0 * error);
     let known = match left_out {
-        0 => format!("{error:.1} % assumed, as there are too few shapes to measure it"),
-        shapes => format!("{error:.1} %, by leaving out each of {shapes} shapes"),
+        0 => format!("{error:.1} %, assumed because there are too few shapes to measure it"),
+        shapes => format!("{error:.1} %, measured by leaving out each of {shapes} shapes"),
     };
     format!("{what} from measurements of n x k = {}; off by {known}", shapes.join(", "))
 }

@@ -65,8 +65,8 @@ fn the_first_bytes_name_what_an_input_is() {
         ("in.jsonl", b"{\"text\": \"a\n b\"}\n".to_vec(), "the line ends inside a string", "write a line feed"),
         ("in.jsonl", b"{'text': 'a'}\n".to_vec(), "as Python prints", "json.dumps"),
         ("in.jsonl", b"\x1e{\"text\": \"a\"}\n".to_vec(), "a record separator", "tr -d '\\036'"),
-        ("in.jsonl", nul_tail, "in.jsonl:2:1: ", "a zero byte, NUL"),
-        ("in.jsonl", nul_between, "in.jsonl:2:1: ", "a zero byte, NUL"),
+        ("in.jsonl", nul_tail, "in.jsonl:2:1: ", "a NUL byte"),
+        ("in.jsonl", nul_between, "in.jsonl:2:1: ", "a NUL byte"),
         ("in.jsonl", [b"\xff\xfe\0\0", &utf(GOOD, 4, true)[..]].concat(), "in.jsonl:1:1: ", "iconv -f UTF-32 "),
         ("in.jsonl", utf(GOOD, 4, true), "UTF-32 without a byte order mark", "iconv -f UTF-32LE "),
         ("in.jsonl", utf(GOOD, 4, false), "UTF-32 without a byte order mark", "iconv -f UTF-32BE "),
@@ -83,7 +83,7 @@ fn the_first_bytes_name_what_an_input_is() {
         (
             "in.jsonl.zst",
             dictionary.to_vec(),
-            "zstd data that was made with a dictionary, number 7",
+            "zstd data that was made with dictionary number 7",
             "zstd -dc -D DICTIONARY",
         ),
         ("in.jsonl.zst", wide.to_vec(), "too much memory", "zstd -dc --long=31 FILE | windrow encode -"),
@@ -94,8 +94,10 @@ fn the_first_bytes_name_what_an_input_is() {
     // In parts, as a whole, and among other bad documents the cause is the same.
     let long = format!("{{\"text\": \"{}\"}}\r{{\"text\": \"b\"}}\r", "the path ".repeat(20_000));
     for options in ["--memory 64M", "--memory 1M", "--on-error skip", "--memory 1M --on-error skip"] {
-        let says =
-            ["trailing characters (lines end with a carriage return", "hint: make it a line feed: tr '\\r' '\\n'"];
+        let says = [
+            "trailing characters (lines end with a carriage return",
+            "hint: replace it with a line feed: tr '\\r' '\\n'",
+        ];
         check_inputs(&[("in.jsonl", long.as_bytes(), options, 65, &says)]);
         let array = format!("[{}{{\"text\": \"a\"}}]", "{\"text\": \"the path\"}, ".repeat(10_000));
         let says =
@@ -147,7 +149,7 @@ fn tokenizers_are_known_by_their_content() {
         ("ranks.txt", ranks, "not one of the published rank files"),
         ("tokenizer.model", b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", "a sentencepiece model, which cannot be read"),
         ("spiece.bin", b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", "a sentencepiece model, which cannot be read"),
-        ("model.json", b"GGUF\x03\0\0\0", "the weights of a model (GGUF)\nhint: name the tokenizer.json"),
+        ("model.json", b"GGUF\x03\0\0\0", "the weights of a model (GGUF)\nhint: pass the tokenizer.json"),
     ] {
         place.file(name, content);
         let line = format!("encode in.txt -o out --tokenizer ./{name}");

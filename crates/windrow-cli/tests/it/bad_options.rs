@@ -48,7 +48,7 @@ fn inputs_that_are_not_there() {
         ("in[.txt", &["in[.txt: not a valid pattern"]),
         ("in.csv", &["in.csv: this is a table of CSV or TSV", "hint: ", "--input-format jsonl"]),
         ("in.dat", &["in.dat: its extension does not say what it holds", "--input-format"]),
-        ("empty", &["empty: no input in this directory (1 files of other extensions)"]),
+        ("empty", &["empty: no input in this directory (1 files with other extensions)"]),
         ("- -", &["-: standard input can be read only once"]),
     ] {
         let files = vec![
@@ -68,7 +68,7 @@ fn urls_need_a_build_with_stores() {
     for url in ["s3://bucket/key.txt", "gs://bucket/", "https://host/a.txt?signature=secret"] {
         let name = url.split('?').next().unwrap();
         let says = [
-            &format!("error: {name}: this build does not read object stores\n"),
+            &format!("error: {name}: this build cannot read object stores\n"),
             "hint: cargo install windrow-cli --features object-store",
         ];
         let line = format!("encode {url} -o out --tokenizer tiny.json");
@@ -81,7 +81,7 @@ fn urls_that_name_no_store_and_no_file() {
     for (url, says) in [
         (
             "ftp://host/a.txt",
-            "ftp://host/a.txt: no store is read by this scheme\nhint: s3, gs, http, https and file are",
+            "ftp://host/a.txt: no store can be read with this scheme\nhint: the schemes are s3, gs, http, https and file",
         ),
         ("file:///no/such/file.txt", "/no/such/file.txt: no such file or directory"),
         ("https://host/", "https://host/: a web server does not list its files"),
@@ -110,18 +110,21 @@ fn options_that_contradict_each_other_or_the_vocabulary() {
         ("--tokenizer tiny.json --append-eos", &["of tiny.json is not known", "--eos: <|end|> (258)"]),
         (
             "--tokenizer tiny.json --append-eos --eos <end>",
-            &["--eos \"<end>\" is no token of tiny.json", "<|end|> (258)"],
+            &["--eos \"<end>\" is not a token of tiny.json", "<|end|> (258)"],
         ),
         (
             "--tokenizer tiny.json --append-eos --eos 259",
             &["--eos 259: the ids of tiny.json end at 258", "<|end|> (258)"],
         ),
         ("--tokenizer tiny.json --append-eos --eos 99999999999", &["the ids of tiny.json end at 258"]),
-        ("--tokenizer tiny.json --bos <s>", &["--bos \"<s>\" is no token of tiny.json", "<|end|> (258)"]),
+        ("--tokenizer tiny.json --bos <s>", &["--bos \"<s>\" is not a token of tiny.json", "<|end|> (258)"]),
         ("--tokenizer tiny.json --bos 259", &["--bos 259: the ids of tiny.json end at 258", "<|end|> (258)"]),
         (
             "--tokenizer tiny.json --format nanogpt --eos 258 --bos 258",
-            &["the nanogpt format ends every document with the end-of-text id, so none can begin with it", "--bos"],
+            &[
+                "the nanogpt format ends every document with the end-of-text id, so no document can begin with it",
+                "--bos",
+            ],
         ),
         ("--tokenizer tiny.json --eos 258", &["--eos has no effect", "hint: pass --append-eos too"]),
         (
@@ -201,10 +204,10 @@ fn no_number_of_an_option_becomes_a_reservation_or_a_panic() {
     for (pack, says) in [
         (
             "--pack 18446744073709551615 --pad 0",
-            "--pack 18446744073709551615: 4 rows of this length take more than --memory\nhint: make shorter rows\n",
+            "--pack 18446744073709551615: 4 rows of this length take more than --memory\nhint: use shorter rows\n",
         ),
-        ("--pack 4294967296", "hint: make shorter rows or give --memory 65536M"),
-        ("--pack 20000 --memory 200K", "take more than --memory\nhint: make shorter rows or give --memory 1M"),
+        ("--pack 4294967296", "hint: use shorter rows or give --memory 65536M"),
+        ("--pack 20000 --memory 200K", "take more than --memory\nhint: use shorter rows or give --memory 1M"),
         ("--pack 2000000 --pack-mode whole --pad 0", "256 rows of this length take more than --memory"),
     ] {
         let line = format!("encode in.txt -o packed --tokenizer tiny.json {pack}");

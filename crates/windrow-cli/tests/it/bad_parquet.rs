@@ -67,7 +67,7 @@ fn what_is_wrong_is_said_with_its_remedy() {
         (
             "in.parquet --column body",
             65,
-            &["in.parquet: column \"body\" is missing; there are \"id\", \"text\"\n", "--column"][..],
+            &["in.parquet: column \"body\" is missing; the columns are \"id\", \"text\"\n", "--column"][..],
         ),
         ("in.parquet --field id", 65, &["in.parquet: column \"id\" is int64, not text", "--column NAME"]),
         ("no.parquet", 65, &["no.parquet: damaged Parquet: ", "hint: the file is damaged"]),
@@ -83,7 +83,7 @@ fn what_is_wrong_is_said_with_its_remedy() {
         (
             "in.parquet --keep nothing",
             65,
-            &["column \"nothing\" is missing; there are \"id\", \"text\"\nhint: correct or"],
+            &["column \"nothing\" is missing; the columns are \"id\", \"text\"\nhint: correct the name"],
         ),
         ("cut.parquet", 65, &["cut.parquet: damaged Parquet: ", "hint: the file is damaged"]),
         ("text.parquet", 65, &["text.parquet: not a Parquet file: ", "--input-format"]),

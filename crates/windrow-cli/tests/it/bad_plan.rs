@@ -77,7 +77,7 @@ fn arguments() {
         (
             good.replace("--cost samples.csv", ""),
             &[
-                "what the computation and the communication take is not known",
+                "the times of the computation and the communication are not known",
                 "hint: ",
                 "--cost samples.csv",
                 "stage,m,microseconds",
@@ -207,7 +207,7 @@ fn places_where_nothing_can_be_created() {
         ("--trace samples.csv/t.json", 73, &["samples.csv is not a directory"]),
         ("--svg folder", 73, &["folder is a directory"]),
         ("--svg folder --overwrite", 73, &["folder is a directory"]),
-        ("--svg ..", 2, &["\"..\" names no file"]),
+        ("--svg ..", 2, &["\"..\" is not the name of a file"]),
         ("--trace taken.json", 73, &["taken.json already exists", "hint: pass --overwrite"]),
         ("--svg new.svg --trace taken.json", 73, &["taken.json already exists"]),
         ("--svg samples.csv --overwrite", 73, &["samples.csv is an input of this run"]),

@@ -34,7 +34,7 @@ fn a_document_beyond_the_budget_runs_alone_and_the_peak_is_stated() {
         "{}",
         ran.stderr
     );
-    assert!(ran.stderr.contains("MB in flight, of 204.8 kB"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("MB in flight, with a budget of 204.8 kB"), "{}", ran.stderr);
 
     let ran = place.line(&format!("encode in.jsonl -o fits {fields}")).ok();
     assert!(!ran.stderr.contains("--memory"), "{}", ran.stderr);
@@ -132,10 +132,10 @@ mod unix {
         let before = place.names();
         // Enough memory for everything but such a document. The text is read in parts, but can be cut nowhere; a line of numbers is kept,
         // and one of which two fields are wanted is read as a whole.
-        let whole = "two.jsonl:1: no memory for a record of more than ";
+        let whole = "two.jsonl:1: not enough memory for a record of more than ";
         let cases = [
-            ("in.txt", "in.txt:1:1: no memory for a text of "),
-            ("in.jsonl", "in.jsonl:1:1: no memory for a text of "),
+            ("in.txt", "in.txt:1:1: not enough memory for a text of "),
+            ("in.jsonl", "in.jsonl:1:1: not enough memory for a text of "),
             ("two.jsonl --field a --field b", whole),
         ];
         for (name, message) in cases {

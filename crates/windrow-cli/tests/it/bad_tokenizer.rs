@@ -22,7 +22,7 @@ fn files_that_are_no_tokenizer_json() {
         "ranks.tiktoken",
         b"IQ== 0\n".to_vec(),
         65,
-        &["not one of the published rank files", "hint: known are the files"],
+        &["not one of the published rank files", "hint: only the files of"],
     );
     check(
         "cl100k_base.tiktoken",

@@ -80,7 +80,7 @@ fn a_template_may_be_in_a_file_and_needs_its_date() {
     let command = "encode in.jsonl -o out --tokenizer t --chat=other.jinja --format jsonl";
     let ran = place.line(command);
     assert_eq!(ran.code, Some(65));
-    assert!(ran.stderr.contains("hint: set a day with --chat-date 2024-07-26"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: set the date with --chat-date 2024-07-26"), "{}", ran.stderr);
     place.line(&format!("{command} --chat-date 2024-07-26")).ok();
     let lines = line(&place, "out.jsonl");
     assert_eq!(lines[0], json!({"ids": tiny_ids("paththorns26")}));
@@ -124,7 +124,7 @@ fn conversations_do_not_vanish() {
     let said = |role: &str, content: Value| json!({"role": role, "content": content});
     let rows = |messages: &[Value]| json!({"messages": messages}).to_string();
     let path = || said("user", json!("path"));
-    let nothing = |at: usize, role: &str| format!("writes nothing of message {at} (from 0), whose role is \"{role}\"");
+    let nothing = |at: usize, role: &str| format!("omits message {at} (from 0), whose role is \"{role}\"");
     let unknown = |at: usize, role: &str, hint: &str| {
         format!("{}, a role that it does not know\nhint: {hint}", nothing(at, role))
     };
@@ -132,13 +132,16 @@ fn conversations_do_not_vanish() {
     for (row, says) in [
         (
             rows(&[json!({"from": "human", "value": "path"})]),
-            "messages that have from and value, not role and content".to_owned(),
+            "has from and value instead of role and content".to_owned(),
         ),
-        (rows(&[said("human", json!("path"))]), unknown(0, "human", "name the role \"user\"")),
-        (rows(&[said("USER", json!("path"))]), unknown(0, "USER", "name the role \"user\"")),
+        (rows(&[said("human", json!("path"))]), unknown(0, "human", "rename the role to \"user\"")),
+        (rows(&[said("USER", json!("path"))]), unknown(0, "USER", "rename the role to \"user\"")),
         // The others are written, and its words stand in the text of another one.
-        (rows(&[path(), said("gpt", json!("path"))]), unknown(1, "gpt", "name the role \"assistant\"")),
-        (rows(&[path(), said("tool", json!("path"))]), unknown(1, "tool", "name the role as the template does")),
+        (rows(&[path(), said("gpt", json!("path"))]), unknown(1, "gpt", "rename the role to \"assistant\"")),
+        (
+            rows(&[path(), said("tool", json!("path"))]),
+            unknown(1, "tool", "give the role the name that the template uses"),
+        ),
         (rows(&[path(), said("assistant", json!([{"type": "text", "text": "thorns"}]))]), nothing(1, "assistant")),
         (rows(&[path(), said("assistant", json!(7))]), nothing(1, "assistant")),
         (rows(&[said("user", json!(null))]), "field \"messages\": message 0 (from 0) has no content".to_owned()),
@@ -155,7 +158,7 @@ fn conversations_do_not_vanish() {
         let ran = place.line("encode row.jsonl -o out --tokenizer t --chat=known.jinja --loss assistant");
         if row.contains("\"  \"") {
             // Its text is not empty, but nothing of it counts.
-            assert!(ran.stderr.contains("no id has loss, in 1 good document"), "{}", ran.stderr);
+            assert!(ran.stderr.contains("no id in 1 good document counts towards the loss"), "{}", ran.stderr);
         } else {
             assert!(ran.stderr.contains("row.jsonl:1:") && ran.stderr.contains(&says), "{row}: {}", ran.stderr);
         }
@@ -182,14 +185,14 @@ fn options_that_contradict_chat_are_refused() {
     place.file("in.txt", "the path").file("broken.jinja", "{% if %}").file("plain/tokenizer.json", tiny().to_string());
     for (rest, code, says) in [
         ("in.jsonl --tokenizer t --loss assistant", 2, "--chat[=<auto|FILE>]"),
-        ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines and Parquet, and this is text"),
+        ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines and Parquet, but this is text"),
         ("in.jsonl --tokenizer t --chat --add-special-tokens", 2, "--add-special-tokens contradicts --chat"),
         ("in.jsonl --tokenizer t --chat --field a --field b", 2, "--chat takes the messages of one field"),
         ("in.jsonl --tokenizer plain --chat", 2, "no chat template is known for plain/tokenizer.json"),
         ("in.jsonl --tokenizer gpt2 --chat", 2, "no chat template is known for r50k_base"),
         ("in.jsonl --tokenizer t --chat=none.jinja", 2, "chat template none.jinja: "),
         ("in.jsonl --tokenizer t --chat=broken.jinja", 65, "chat template broken.jinja: line 1: "),
-        ("in.jsonl --tokenizer t --chat --chat-date 2024", 2, "give a day as 2024-07-26"),
+        ("in.jsonl --tokenizer t --chat --chat-date 2024", 2, "give the date in the form 2024-07-26"),
         (
             "in.jsonl --tokenizer t --chat --loss assistant --keep mask --format arrow",
             2,

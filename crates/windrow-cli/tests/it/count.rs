@@ -227,7 +227,7 @@ fn what_is_no_text_is_named_and_the_rest_is_counted() {
     for says in [
         "error: latin:1:4: not valid UTF-8\nhint: convert it: iconv",
         "error: cut:1:4: not valid UTF-8",
-        "error: binary: is binary (it has a zero byte)\nhint: ",
+        "error: binary: is binary (it contains a NUL byte)\nhint: ",
     ] {
         assert!(ran.stderr.contains(says), "{}", ran.stderr);
     }

@@ -138,7 +138,7 @@ fn files_folders_patterns_and_stdin_in_this_order() {
     let ran = place.run_with(line, b"stdin\nis one").ok();
     let texts = ["one more", "stdin\nis one", "z", "b", "c", "p1", "p2"];
     assert_eq!(ids_of(&place.read("out.jsonl")), texts.map(tiny_ids));
-    assert!(ran.stderr.contains("note: folder: 1 file of other extensions passed over"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("note: folder: 1 file with another extension passed over"), "{}", ran.stderr);
     let names: Vec<String> = place.json("out.manifest.json")["inputs"]
         .as_array()
         .unwrap()
@@ -271,7 +271,7 @@ fn a_failed_run_has_its_account_too() {
     assert_eq!(summary["documents"], json!({"read": 2, "written": 1, "skipped": 0, "failed": 1}));
     assert_eq!(summary["outputs"], json!([]));
     assert!(summary["error"].as_str().unwrap().starts_with("bad.jsonl:2:1: "), "{summary}");
-    assert!(ran.stderr.contains("nothing was published; 2 documents read until then: 1 good, 0 skipped, 1 failed"));
+    assert!(ran.stderr.contains("nothing was published; 2 documents had been read: 1 good, 0 skipped, 1 failed"));
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn source_code_is_text() {
     };
     let (some, said): (Vec<String>, String) = texts("--ext rs,.PY");
     assert_eq!(some, ["fn", "def"]);
-    assert!(said.contains("note: src: 2 files of other extensions passed over\n"), "{said}");
+    assert!(said.contains("note: src: 2 files with other extensions passed over\n"), "{said}");
     let (all, said) = texts("--all-text");
     assert_eq!(all, ["all:", "fn", "def"]);
     for note in ["1 file that are not text", "2 hidden files and folders", "1 file or folder excluded by ignore files"]
@@ -325,7 +325,7 @@ fn json_is_json_lines_if_compressed_or_on_request() {
     place.file("c4/1.json.gz", gzip(b"{\"text\": \"a\"}\n{\"text\": \"b\"}\n")).file("c4/2.json", "{\"text\": \"c\"}");
     let line = "encode c4 -o out --tokenizer tiny.json --format jsonl";
     let said = place.line(line).ok().stderr;
-    assert!(said.contains("note: c4: 1 file of other extensions passed over"), "{said}");
+    assert!(said.contains("note: c4: 1 file with another extension passed over"), "{said}");
     assert_eq!(ids_of(&place.read("out.jsonl")), ["a", "b"].map(tiny_ids));
     std::fs::create_dir(place.path("plain")).unwrap();
     place.file("plain/2.json", "{\"text\": \"c\"}");
@@ -333,7 +333,7 @@ fn json_is_json_lines_if_compressed_or_on_request() {
     place.line(plain).fails(
         plain,
         2,
-        &["plain: no input in this directory (1 files", "`--input-format jsonl` takes .json"],
+        &["plain: no input in this directory (1 files", "`--input-format jsonl` reads .json"],
     );
     place.line(&format!("{line} --input-format jsonl --overwrite")).ok();
     assert_eq!(ids_of(&place.read("out.jsonl")), ["a", "b", "c"].map(tiny_ids));

@@ -70,14 +70,14 @@ fn tokens_text_and_special_tokens_do_not_depend_on_threads_memory_or_shards() {
         let sum = |name: usize| json!(by_input(more).iter().map(|counts| counts[name]).sum::<usize>());
         assert_eq!([&manifest["text_bytes"], &manifest["tokens"]], [&sum(1), &sum(2)]);
         assert_eq!([&manifest["special_tokens"], &summary["special_tokens"]], [special; 2].map(Value::from).each_ref());
-        let says = format!("note: the texts name special tokens: {special} ids (--special-in-text");
+        let says = format!("note: the texts contain special tokens: {special} ids (--special-in-text");
         assert!(ran.stderr.contains(&says), "{}", ran.stderr);
     }
     let ran = place.line(&format!("{plain} --tokenizer tiny.json")).ok();
     assert_eq!(ran.summary()["special_tokens"], 0);
     let tokens: usize = inputs().iter().flatten().flatten().map(|text| tiny_ids(text).len()).sum();
     assert_eq!(ran.summary()["tokens"], tokens);
-    assert!(ran.stderr.contains("note: the texts name special tokens, which are plain text here"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("note: the texts contain special tokens, which are plain text here"), "{}", ran.stderr);
 }
 
 #[test]

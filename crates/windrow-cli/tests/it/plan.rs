@@ -702,13 +702,13 @@ fn calibrations_that_cannot_be_are_refused() {
     refused(&format!("{GUIDE} --refine"), "cannot be used with");
     refused(&format!("{shape} --ranks 2 --refine"), "--calibrate");
     refused(&format!("{shape} --ranks 100 --calibrate in-process"), "100 ranks are too many");
-    refused(&format!("{shape} --ranks 2 --calibrate in-process --link 0,5"), "megabytes a second");
+    refused(&format!("{shape} --ranks 2 --calibrate in-process --link 0,5"), "megabytes per second");
     refused("plan matmul-all-reduce --m 2 --n 4 --k 4 --ranks 2 --calibrate in-process", "too few");
     let huge = "plan matmul-all-reduce --m 4096 --n 2000000 --k 2000000 --ranks 4 --calibrate in-process";
     refused(huge, "GiB are free");
     let long = "plan matmul-all-reduce --m 4000000000000000000 --n 1 --k 1 --ranks 2 --calibrate in-process";
     refused(long, "hint: give a larger --align");
-    refused(&format!("{shape} --ranks 2 --calibrate mpi --link 100,5"), "those of MPI already have a link");
+    refused(&format!("{shape} --ranks 2 --calibrate mpi --link 100,5"), "MPI ranks already have a link");
     let dealt = "plan all-gather-matmul --m 4097 --n 64 --k 64 --ranks 2 --calibrate in-process --samples-out new.csv";
     refused(dealt, "4097 rows cannot be divided evenly among 2 ranks");
     assert!(!place.path("new.csv").exists(), "nothing was measured");

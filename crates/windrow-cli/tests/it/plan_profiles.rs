@@ -77,7 +77,7 @@ fn a_plan_says_whether_its_profile_has_drifted() {
     let off = [1e3; 8];
     assert!(
         notes(&|profile| profile["errors"] = json!(off))
-            .contains("predictions of p.json have drifted: calibrate again")
+            .contains("predictions from p.json have drifted: calibrate again")
     );
     let done = json!({"after": 120, "compute": 1.5, "communicate": 1.0});
     let said = notes(&|profile| profile["refits"] = json!([done]));
@@ -152,7 +152,7 @@ fn calibrations_are_added_and_told_apart() {
         place.line(&line).fails(
             &line,
             65,
-            &["p.json has no profile of matmul-reduce-scatter of ", says, "hint: the file has "],
+            &["p.json has no profile for matmul-reduce-scatter of ", says, "hint: the file has "],
         );
     }
 }
@@ -225,7 +225,7 @@ fn n_and_k_between_measured_ones_are_interpolated() {
     near(whole("communicate"), 50.0 + 1e-3 * (4096.0 * 1024.0));
     let said = place.line(&line(1024, 768)).ok().stdout;
     let says = "  costs: interpolated from measurements of n x k = 512 x 512, 2048 x 512, 512 x 2048, 2048 x 2048; \
-                off by 10.0 % assumed, as there are too few shapes to measure it\n";
+                off by 10.0 %, assumed because there are too few shapes to measure it\n";
     assert!(said.contains(says), "{said}");
 
     // What was measured is used as it is.
@@ -255,6 +255,10 @@ fn n_and_k_between_measured_ones_are_interpolated() {
     let plan = place.line(&format!("{} --json", line(700, 700))).ok().summary();
     assert!(plan["interpolation"]["left_out"] == json!(5) && plan["margin"]["error"] == json!(0.01), "{plan}");
     assert!(
-        place.line(&line(700, 700)).ok().stdout.contains(", 5 others; off by 0.0 %, by leaving out each of 5 shapes")
+        place
+            .line(&line(700, 700))
+            .ok()
+            .stdout
+            .contains(", 5 others; off by 0.0 %, measured by leaving out each of 5 shapes")
     );
 }

@@ -117,7 +117,7 @@ fn the_formats_of_other_libraries_continue() {
         killed(&place, &line, "-KILL", 2);
         let resume = format!("{line} --resume");
         let refused = format!("{resume} --dtype u32");
-        place.line(&refused).fails(&refused, 73, &["the option dtype was \"u16\" and is \"u32\"", "hint: "]);
+        place.line(&refused).fails(&refused, 73, &["the option dtype was \"u16\" and is now \"u32\"", "hint: "]);
         let ran = place.line(&resume).ok();
         assert!(ran.stderr.contains("resumed after "), "{}", ran.stderr);
         assert!(place.contents() == expected, "{format}");
@@ -184,13 +184,13 @@ fn what_has_changed_is_named_and_nothing_is_lost() {
         );
     };
     let resume = format!("{LINE} --resume");
-    refused(&format!("{resume} --append-eos --eos 258"), "the option append_eos was false and is true");
-    refused(&resume.replace("100KB", "200KB"), "the option shard_size was 100000 and is 200000");
-    refused(&format!("{resume} --dtype u32"), "the option dtype was \"u16\" and is \"u32\"");
-    refused(&format!("{resume} --field body"), "the option field was [\"text\"] and is [\"body\"]");
-    refused(&format!("{resume} --bos 258"), "the option bos was null and is 258");
-    refused(&format!("{resume} --limit 5000"), "the option limit was null and is 5000");
-    refused(&format!("{resume} --sample 50%"), "the option sample was null and is 0.5");
+    refused(&format!("{resume} --append-eos --eos 258"), "the option append_eos was false and is now true");
+    refused(&resume.replace("100KB", "200KB"), "the option shard_size was 100000 and is now 200000");
+    refused(&format!("{resume} --dtype u32"), "the option dtype was \"u16\" and is now \"u32\"");
+    refused(&format!("{resume} --field body"), "the option field was [\"text\"] and is now [\"body\"]");
+    refused(&format!("{resume} --bos 258"), "the option bos was null and is now 258");
+    refused(&format!("{resume} --limit 5000"), "the option limit was null and is now 5000");
+    refused(&format!("{resume} --sample 50%"), "the option sample was null and is now 0.5");
     refused(&resume.replace("tiny.json", "gpt2"), "the tokenizer was \"tiny.json\" and is \"r50k_base\"");
     refused(&resume.replace("encode c", "encode c c/3.txt"), "the number of inputs was 5 and is 6");
     refused(
@@ -208,7 +208,7 @@ fn what_has_changed_is_named_and_nothing_is_lost() {
     place.file("c/3.txt", "the and");
     refused(&resume, "c/3.txt was modified after the run began");
     place.file("c/3.txt", "the end.");
-    refused(&resume, "the size of c/3.txt was 7 and is 8");
+    refused(&resume, "the size of c/3.txt was 7 and is now 8");
     place.file("c/3.txt", "the end");
     fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
 

@@ -26,7 +26,7 @@ fn a_limit_ends_the_run_and_the_manifest_says_where() {
     {
         for threads in [1, 3] {
             let ran = place.line(&format!("{ENCODE} --limit {limit} --threads {threads} --json")).ok();
-            assert_eq!(ran.stderr.contains("note: --limit was reached; what follows was not read"), ended_at.is_some());
+            assert_eq!(ran.stderr.contains("note: --limit was reached; the rest was not read"), ended_at.is_some());
             let written = limit.min(980);
             assert_eq!(
                 (&ran.summary()["documents"]["read"], &ran.summary()["documents"]["written"]),
@@ -90,7 +90,7 @@ fn what_cannot_be_chosen_is_refused() {
         ("--limit 0", "invalid value '0' for '--limit"),
         ("--sample 1.5", "a share is at most 1, or 100%"),
         ("--sample many", "give a share such as 0.01, or 1%"),
-        ("--shuffle 1 --shard-size 1K --resume", "--shuffle cannot resume"),
+        ("--shuffle 1 --shard-size 1K --resume", "a run with --shuffle cannot be resumed"),
         ("--seed 3", "--seed has no effect without --sample or --split"),
     ] {
         let line = format!("encode in.txt -o out --tokenizer tiny.json {options}");
@@ -135,7 +135,7 @@ fn a_divided_output_is_read_back_part_by_part() {
         ("--split train=0.9,val=0.2", "the shares of the parts do not add up to 1"),
         ("--split train", "give a name and a share, such as train=0.98"),
         ("--split a.b=1", "a part cannot have the name \"a.b\""),
-        ("--split a=0.5,b=0.5 --shard-size 1K --resume", "an output that is divided into parts cannot resume"),
+        ("--split a=0.5,b=0.5 --shard-size 1K --resume", "an output that is divided into parts cannot be resumed"),
         ("--split a=0.5,b=0.5 --format mds", "the mds format cannot be divided into parts"),
     ] {
         let line = format!("encode in.txt -o out --tokenizer tiny.json {options}");
@@ -216,9 +216,9 @@ fn a_packed_output_is_read_back() {
     for (options, says) in [
         ("--pack 0", "invalid value '0' for '--pack"),
         ("--pad 3", "--pack <N>"),
-        ("--pack 8 --pack-mode whole", "rows of whole documents need an id that fills them"),
+        ("--pack 8 --pack-mode whole", "rows of whole documents need an id to fill them up"),
         ("--pack 8 --pad 259", "--pad 259: the ids of tiny.json end at 258"),
-        ("--pack 8 --shard-size 1K --resume", "a packed output cannot resume"),
+        ("--pack 8 --shard-size 1K --resume", "a packed output cannot be resumed"),
         ("--pack 8 --format mds", "the mds format cannot be packed"),
     ] {
         let line = format!("encode in.txt -o out --tokenizer tiny.json {options}");

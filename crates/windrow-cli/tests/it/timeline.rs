@@ -11,7 +11,7 @@ fn each_batch_is_in_each_stage() {
     let line = "encode in.txt -o out --tokenizer tiny.json --lines --memory 1M --overwrite";
     let ran = place.line(&format!("{line} --trace trace.json --explain")).ok();
     let said = ran.stderr.lines().find(|line| line.starts_with("stages: ")).expect("--explain prints them");
-    assert!(said.contains(" of the time; ") && said.ends_with(" limits"), "{said}");
+    assert!(said.contains(" of the time; ") && said.ends_with(" is the bottleneck"), "{said}");
     let trace = place.json("trace.json");
     let events = trace["traceEvents"].as_array().unwrap();
     let of = |stage: &str| events.iter().filter(|event| event["args"]["lane"] == stage).collect::<Vec<_>>();
@@ -44,12 +44,12 @@ fn a_file_that_cannot_be_written_or_must_not_is_refused_before_the_run() {
     let before = place.contents();
     let line = "encode in.txt -o out --tokenizer tiny.json --trace";
     for (file, code, said) in [
-        ("in.txt", 2, "--trace: in.txt is an input\nhint: name another file"),
+        ("in.txt", 2, "--trace: in.txt is an input\nhint: pass another file"),
         ("./in.txt", 2, "--trace: ./in.txt is an input"),
         ("missing/trace.json", 73, "--trace: missing/trace.json: No such file"),
         (".", 73, "--trace: .: Is a directory"),
         ("tiny.json", 2, "--trace: tiny.json is an input"),
-        ("out.ids.npy", 2, "--trace: out.ids.npy is a file of the output\nhint: name another file"),
+        ("out.ids.npy", 2, "--trace: out.ids.npy is a file of the output\nhint: pass another file"),
         ("./out.manifest.json", 2, "is a file of the output"),
         ("out.windrow-lock", 2, "is a file of the output"),
         ("out.bin.windrow-part", 2, "is a file of the output"),

@@ -79,9 +79,9 @@ fn counts_have_separators_and_tokens_their_texts() {
     std::fs::rename(place.path("tiny.json"), place.path("other.json")).unwrap();
     assert!(!place.line("stat out").ok().stdout.contains('"'));
     assert!(place.line("stat out --tokenizer other.json").ok().stdout.contains("\" \""));
-    place.line("stat out --tokenizer gpt2").fails("gpt2", 65, &["encoded by tiny.json"]);
+    place.line("stat out --tokenizer gpt2").fails("gpt2", 65, &["encoded with tiny.json"]);
     for (range, says) in
-        [("9..9", "the range has no number"), ("x", "give 7, 7..9, 7.. or ..9"), ("--doc 3 4", "cannot be used")]
+        [("9..9", "the range is empty"), ("x", "give 7, 7..9, 7.. or ..9"), ("--doc 3 4", "cannot be used")]
     {
         place.line(&format!("decode out {range}")).fails(range, 2, &[says]);
     }
@@ -112,17 +112,17 @@ fn damage_is_named_with_its_file() {
         &["document 0 of the file, id 1: 65535 is beyond the vocabulary of 259"],
     );
     check("", "out.ids.npy", &|bytes| bytes.truncate(500), &["it has 500 bytes, not "]);
-    check("", "out.ids.npy", &set(60, b"9"), &["the header is not that of this format"]);
-    check("", "out.offsets.npy", &set(144, &[0]), &["offset 2: 0 is less than 3 before it"]);
+    check("", "out.ids.npy", &set(60, b"9"), &["the header does not match this format"]);
+    check("", "out.offsets.npy", &set(144, &[0]), &["offset 2: 0 is less than the 3 before it"]);
     check("", "out.offsets.npy", &set(146, &[9]), &["offset 2: ", " is beyond the "]);
     check("--format megatron", "out.idx", &set(34, &[9]), &["document 1: it begins at byte "]);
-    check("--format datatrove", "out.ds.index", &set(8, &[0]), &["document 1: its end 0 is less than 3 before it"]);
+    check("--format datatrove", "out.ds.index", &set(8, &[0]), &["document 1: its end 0 is less than the 3 before it"]);
     check("--format datatrove", "out.ds.index", &set(10, &[9]), &["document 1: its end ", " is beyond the "]);
-    check("--format datatrove", "out.ds.metadata", &set(10, b"4"), &["do not say 2 bytes an id"]);
+    check("--format datatrove", "out.ds.metadata", &set(10, b"4"), &["do not say 2 bytes per id"]);
     let shard = "out/shard.00000.mds";
-    check("--format mds", shard, &set(8, &[0, 0]), &["document 0: its end ", " is too close to its begin "]);
+    check("--format mds", shard, &set(8, &[0, 0]), &["document 0: its end ", " is too close to its beginning "]);
     check("--format mds", shard, &set(10, &[255]), &["document 0: its end ", " is beyond the "]);
-    check("--format mds", shard, &set(2000, b"x"), &["byte 1968: its columns are not those"]);
+    check("--format mds", shard, &set(2000, b"x"), &["byte 1968: its columns do not match"]);
     check("--format mds", "out/index.json", &set(0, b"["), &["its blake3 is "]);
     check("--format jsonl", "out.jsonl", &set(1, b"'"), &["line 1: it is not {\"ids\":[...]}"]);
     check("--format nanogpt --shard-size 3000", "out-00002.bin", &set(0, &[255, 1]), &["511 is beyond the vocabulary"]);
@@ -134,14 +134,14 @@ fn damage_is_named_with_its_file() {
             let text = String::from_utf8(std::mem::take(bytes)).unwrap();
             *bytes = text.replace("\"written\": 490", "\"written\": 489").into_bytes();
         },
-        &["the documents read are not those written, skipped, failed and deselected"],
+        &["the number of documents read is not the sum of those written, skipped, failed and deselected"],
     );
     check("", "out.manifest.json", &|bytes| bytes.truncate(100), &["out.manifest.json:"]);
 
     place.line(ENCODE).ok();
     std::fs::remove_file(place.path("out.offsets.npy")).unwrap();
     place.line("verify out").fails("verify out", 65, &["out.offsets.npy: it is missing"]);
-    place.line("verify out --tokenizer gpt2").fails("gpt2", 65, &["encoded by tiny.json", "not by r50k_base"]);
+    place.line("verify out --tokenizer gpt2").fails("gpt2", 65, &["encoded with tiny.json", "not by r50k_base"]);
     let missing = place.line("verify nothing --json");
     assert_eq!(missing.code, Some(2));
     assert!(missing.summary()["error"].as_str().unwrap().contains("there is no such manifest"));

@@ -69,7 +69,7 @@ fn what_is_wrong_is_said_with_its_remedy() {
         fails(&place, &server, &format!("{scheme}:///k"), 2, &[&missing]);
     }
     fails(&place, &server, "SERVER/bkt/no.txt", 2, &["/bkt/no.txt: no such object"]);
-    fails(&place, &server, "SERVER/bkt/", 2, &["a web server does not list its files\nhint: name the files"]);
+    fails(&place, &server, "SERVER/bkt/", 2, &["a web server does not list its files\nhint: pass the files"]);
     fails(&place, &server, "s3://bkt", 65, &["s3://bkt/l.jsonl:6:1: "]);
     fails(
         &place,
@@ -90,7 +90,7 @@ fn what_is_wrong_is_said_with_its_remedy() {
         &["s3://bkt/c/: no input in this directory (1 files"],
     );
     fails(&place, &nested, "s3://bkt/c//d.txt", 2, &["s3://bkt/c//d.txt: this key has empty parts"]);
-    fails(&place, &nested, "ftp://bkt/d.txt", 2, &["ftp://bkt/d.txt: no store is read by this scheme"]);
+    fails(&place, &nested, "ftp://bkt/d.txt", 2, &["ftp://bkt/d.txt: no store can be read with this scheme"]);
     let ran = line(&place, &nested, "encode s3://bkt/c/d.txt -o s3://bkt/out --tokenizer tiny.json");
     ran.fails("-o", 2, &["s3://bkt/out: an output is not written to a URL\nhint: write to a local path, and copy"]);
 }

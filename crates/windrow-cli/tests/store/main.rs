@@ -123,8 +123,8 @@ fn what_is_below_a_prefix_is_a_folder() {
         }
         same(&place, &server, ["bkt/", &format!("{scheme}://bkt")], &root, "");
         let ran = line(&place, &server, &format!("encode {remote} -o notes --tokenizer tiny.json --overwrite")).ok();
-        let hidden = "2 hidden files and folders excluded, such as _temporary (--hidden takes them)";
-        for note in [hidden, "1 file of other extensions passed over", "of 7 files "] {
+        let hidden = "2 hidden files and folders excluded, such as _temporary (--hidden includes them)";
+        for note in [hidden, "1 file with another extension passed over", "of 7 files, "] {
             assert!(ran.stderr.contains(&format!("note: {remote}: {note}")), "{}", ran.stderr);
         }
     }

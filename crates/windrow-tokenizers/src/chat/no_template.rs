@@ -45,6 +45,6 @@ impl FromStr for Date {
     type Err = String;
 
     fn from_str(_: &str) -> Result<Self, String> {
-        Err("this build renders no chat templates".to_owned())
+        Err("this build cannot render chat templates".to_owned())
     }
 }

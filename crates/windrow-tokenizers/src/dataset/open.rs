@@ -64,7 +64,7 @@ impl Dataset {
                 DatasetErrorKind::Missing,
                 format!("{}: there is no such manifest, so nothing was published", shown(&path)),
             )
-            .hint("name the prefix that -o had; a run that was interrupted continues with --resume"),
+            .hint("pass the prefix that -o had; an interrupted run continues with --resume"),
             _ => DatasetError::io(&path, &error),
         })?;
         // The manifest's claim about a file's length is no reason to reserve memory.
@@ -91,7 +91,7 @@ impl Dataset {
         // The folder of these shards has no place for the segments of rows.
         let is_packed_mds = index > 0 && dataset.manifest.options.pack.is_some();
         if files.is_empty() || !is_whole || !is_divided || !are_within || is_packed_mds {
-            let message = format!("{}: its list of outputs is not that of its format", shown(&dataset.path));
+            let message = format!("{}: its list of outputs does not match its format", shown(&dataset.path));
             return Err(DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again"));
         }
         Ok(dataset)
@@ -154,7 +154,7 @@ impl Dataset {
             let has = if names.is_empty() { "is not divided".to_owned() } else { format!("has {}", names.join(", ")) };
             let message = format!("{}: there is no part {}: the output {has}", shown(&self.path), shown(name));
             let error = DatasetError::new(DatasetErrorKind::Missing, message);
-            return Err(error.hint("name a part as --split did"));
+            return Err(error.hint("give the name of a part, as in --split"));
         };
         let begin = parts[..number].iter().map(|part| part.files).sum();
         Ok(Self { files: begin..begin + parts[number].files, ..self.clone() })

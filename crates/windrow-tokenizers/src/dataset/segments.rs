@@ -41,12 +41,12 @@ impl<'s> Segments<'s> {
             let wrong =
                 |what: String| Err(DatasetError::damaged(self.path, format_args!("end {}: {what}", self.number)));
             if self.left == 0 {
-                return wrong(format!("it is missing, and there are ids after {}", self.end));
+                return wrong(format!("it is missing, but there are ids after {}", self.end));
             }
             self.left -= 1;
             let (end, document) = (self.ends.next_u64()?, self.documents.next_u64()? as i64);
             if end <= self.end {
-                return wrong(format!("{end} is not more than {} before it", self.end));
+                return wrong(format!("{end} is not greater than the {} before it", self.end));
             }
             if end > row_end {
                 return wrong(format!("{end} is beyond its row, which ends at {row_end}"));
@@ -67,11 +67,14 @@ impl<'s> Segments<'s> {
             begin += length;
             let exists = u64::try_from(document).is_ok_and(|document| document < documents);
             if document != PADDING && !exists {
-                let what = format_args!("segment {segment} is of document {document}, and there are {documents}");
+                let what = format_args!("segment {segment} belongs to document {document}, but there are {documents}");
                 return Err(DatasetError::damaged(path, what));
             }
             if document == PADDING && ids.iter().any(|&id| Some(id) != pack.pad) {
-                return Err(DatasetError::damaged(path, format_args!("segment {segment} is padding with other ids")));
+                return Err(DatasetError::damaged(
+                    path,
+                    format_args!("segment {segment} is padding but has other ids"),
+                ));
             }
         }
         Ok(())
@@ -81,7 +84,7 @@ impl<'s> Segments<'s> {
     pub(super) fn check_end(&self) -> Result<(), DatasetError> {
         match self.left {
             0 => Ok(()),
-            left => Err(DatasetError::damaged(self.path, format_args!("{left} segments are after the last row"))),
+            left => Err(DatasetError::damaged(self.path, format_args!("{left} segments follow the last row"))),
         }
     }
 }

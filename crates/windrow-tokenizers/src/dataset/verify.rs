@@ -101,7 +101,7 @@ impl Dataset {
             if let Some((found, listed)) =
                 loss_tokens.zip(manifest.loss_tokens).filter(|(found, listed)| found != listed)
             {
-                let what = format_args!("it lists {listed} tokens with loss, and the files have {found}");
+                let what = format_args!("it lists {listed} tokens with loss, but the files have {found}");
                 faults.push(DatasetError::damaged(&self.path, what));
             }
             let mut rest = counts.as_slice();
@@ -125,18 +125,18 @@ impl Dataset {
             wrong("outputs_blake3 is not the hash of the outputs' hashes");
         }
         if !manifest.documents.is_balanced() {
-            wrong("the documents read are not those written, skipped, failed and deselected");
+            wrong("the number of documents read is not the sum of those written, skipped, failed and deselected");
         }
         let in_parts = |of: fn(&Part) -> u64| manifest.parts.iter().map(of).sum::<u64>();
         let is_divided = !manifest.parts.is_empty();
         if is_divided && in_parts(|part| part.documents) != manifest.documents.written {
-            wrong("the documents of the parts are not the documents written");
+            wrong("the document counts of the parts do not add up to the number of documents written");
         }
         if is_divided && in_parts(|part| part.tokens) != manifest.tokens {
-            wrong("the tokens of the parts are not the tokens written");
+            wrong("the token counts of the parts do not add up to the number of tokens written");
         }
         if manifest.inputs.iter().map(|input| input.documents).sum::<u64>() != manifest.documents.read {
-            wrong("the documents of the inputs are not the documents read");
+            wrong("the document counts of the inputs do not add up to the number of documents read");
         }
         faults
     }
@@ -154,7 +154,7 @@ impl Dataset {
             .map(|(what, found, listed)| {
                 DatasetError::damaged(
                     &self.path,
-                    format_args!("it lists {listed} {what}{place}, and the files have {found}"),
+                    format_args!("it lists {listed} {what}{place}, but the files have {found}"),
                 )
             })
             .collect()
@@ -245,7 +245,7 @@ impl Dataset {
             return Ok(());
         }
         let message = format!(
-            "{}: encoded by {} (blake3 {}), not by {} (blake3 {})",
+            "{}: encoded with {} (blake3 {}), not with {} (blake3 {})",
             shown(&self.path),
             shown(&identity.name),
             shown(&identity.blake3),
@@ -253,7 +253,7 @@ impl Dataset {
             shown(tokenizer.hash())
         );
         Err(DatasetError::new(DatasetErrorKind::OtherTokenizer, message)
-            .hint("give the one that encoded it with --tokenizer"))
+            .hint("pass --tokenizer with the one that encoded it"))
     }
 }
 

@@ -156,7 +156,7 @@ impl Pattern for &Regex {
         let (mut from, mut before, mut end) = (0, None, 0);
         while from <= inside.len() {
             let found = self.find(inside, from).inspect_err(|_| {
-                GAVE_UP.set(Some("a regex of the tokenizer.json needs too much backtracking"));
+                GAVE_UP.set(Some("a regex in the tokenizer.json needs too much backtracking"));
             })?;
             let Some((start, stop)) = found else { break };
             // An empty match directly after another match does not count.
@@ -197,10 +197,10 @@ fn check(pattern: &str) -> Result<(), String> {
         match character {
             '\\' => match rest.next() {
                 Some(digit @ ('1'..='9' | 'k')) if classes == 0 && is_backreference(digit, rest.as_str(), pattern) => {
-                    return Err("backreferences are not supported: their work has no bound".to_owned());
+                    return Err("backreferences are not supported: their running time is unbounded".to_owned());
                 }
                 Some('G') if classes == 0 => {
-                    return Err("\\G is not supported: a search here has several starts".to_owned());
+                    return Err("\\G is not supported: a search here starts in several places".to_owned());
                 }
                 Some('p' | 'P' | 'x' | 'o' | 'u') if rest.as_str().starts_with('{') => {
                     rest.find(|&c| c == '}');
@@ -229,7 +229,7 @@ fn check(pattern: &str) -> Result<(), String> {
                 let group = groups.last_mut().expect("the whole pattern is a group");
                 *group = last.max(*group);
                 if *group > MAX_REPEATED {
-                    return Err(format!("repetitions in repetitions, more than {MAX_REPEATED} in all"));
+                    return Err(format!("nested repetitions multiply to more than {MAX_REPEATED}"));
                 }
                 continue;
             }

@@ -105,7 +105,7 @@ pub(super) fn open(file: InputFile, index: u32, fields: &Fields) -> Result<Box<d
     let conversations = fields.conversations.then(|| RowColumns::find(&fields.text[0], schema));
     let conversations = conversations.transpose().map_err(refused_column)?;
     let keep = fields.keep.iter().map(|name| {
-        let leaf = find(name, schema).map_err(|(reason, _)| (reason, "correct or leave out the name in --keep"))?;
+        let leaf = find(name, schema).map_err(|(reason, _)| (reason, "correct the name in --keep, or omit it"))?;
         let column = schema.column(leaf);
         let reason = || format!("column {name:?} is {}, which cannot be kept", kind_of(&column));
         ValueColumn::new(name, leaf, &column).ok_or_else(|| (reason(), KEEP_LESS))
@@ -315,7 +315,7 @@ impl ColumnFile {
         let pages = |leaf: usize| {
             let chunk = group.column(leaf);
             if !is_supported(chunk.compression()) {
-                return Err(ParquetError::NYI(format!("compressed by {}", chunk.compression())));
+                return Err(ParquetError::NYI(format!("compressed with {}", chunk.compression())));
             }
             let pages = self.reader.get_row_group(number)?.get_column_page_reader(leaf)?;
             let column = chunk.column_descr_ptr();
@@ -351,12 +351,12 @@ fn find(name: &str, schema: &SchemaDescriptor) -> Result<usize, (String, &'stati
         found = leaves().filter(|(_, leaf)| leaf.path().string() == name).collect();
     }
     if let [(first, _), (second, _), ..] = found.as_slice() {
-        let reason = format!("column {name:?} is there more than once: columns {} and {}", first + 1, second + 1);
+        let reason = format!("column {name:?} occurs more than once: columns {} and {}", first + 1, second + 1);
         return Err((reason, "give the columns different names"));
     }
     if let Some((leaf, column)) = found.pop() {
         if column.max_rep_level() > 0 {
-            let reason = format!("column {name:?} is nested: a row has any number of values");
+            let reason = format!("column {name:?} is nested: a row can have any number of values");
             return Err((reason, "choose a column of strings with --column NAME"));
         }
         return Ok(leaf);
@@ -372,7 +372,7 @@ fn find(name: &str, schema: &SchemaDescriptor) -> Result<usize, (String, &'stati
     }
     let columns = listed(leaves().map(|(_, leaf)| leaf.path().string()));
     let reason =
-        format!("column {name:?} is missing; there are {}", if columns.is_empty() { "none" } else { &columns });
+        format!("column {name:?} is missing; the columns are {}", if columns.is_empty() { "none" } else { &columns });
     Err((reason, "choose one with --column NAME"))
 }
 
@@ -427,6 +427,6 @@ fn said(error: &ParquetError) -> String {
 /// The columns of a conversation, in messages.
 const MESSAGES: &str = "messages";
 const DECRYPT: &str = "decrypt it: write it again without encryption";
-const KEEP_LESS: &str = "leave it out of --keep";
+const KEEP_LESS: &str = "omit it from --keep";
 const DAMAGED: &str = "the file is damaged; copy, download or write it again";
-const MISNAMED: &str = "give it the extension of its format, or name that with --input-format";
+const MISNAMED: &str = "give it the extension of its format, or pass the format with --input-format";

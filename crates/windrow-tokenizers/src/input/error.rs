@@ -17,7 +17,7 @@ use crate::shown;
 /// use windrow_tokenizers::input::{InputError, InputOptions, resolve};
 ///
 /// match resolve(&["-".to_owned(), "-".to_owned()], &InputOptions::default()) {
-///     Err(error @ InputError::StdinTwice) => assert!(error.to_string().contains("\nhint: give `-` one time")),
+///     Err(error @ InputError::StdinTwice) => assert!(error.to_string().contains("\nhint: give `-` only once")),
 ///     other => panic!("{other:?}"),
 /// }
 /// ```
@@ -25,7 +25,7 @@ use crate::shown;
 #[non_exhaustive]
 pub enum InputError {
     /// No argument was given.
-    #[error("no input given\nhint: name files, directories, quoted patterns, or `-` for stdin")]
+    #[error("no input given\nhint: pass files, directories, quoted patterns, or `-` for stdin")]
     NoInputs,
     /// No file, directory or store object has this name.
     #[error(
@@ -66,7 +66,7 @@ pub enum InputError {
     /// A file named on the command line whose extension is unknown.
     #[error(
         "{}: its extension does not say what it holds\n\
-         hint: add `--input-format text|lines|jsonl|parquet`, or take it for text with `--ext` or `--all-text`",
+         hint: add `--input-format text|lines|jsonl|parquet`, or treat it as text with `--ext` or `--all-text`",
         shown(name)
     )]
     UnknownExtension {
@@ -85,9 +85,9 @@ pub enum InputError {
     },
     /// A directory without any file of a known extension.
     #[error(
-        "{}: no input in this directory ({passed_over} files of other extensions){}\n\
-         hint: {}.txt .text .md .jsonl .ndjson .warc .wet are read, plain or with .gz .zst .zstd .xz .bz2, and .parquet; `--ext rs,py` adds extensions of text, `--all-text` \
-         takes all text, `--input-format jsonl` takes .json, `--hidden` and `--no-ignore` take hidden and ignored files",
+        "{}: no input in this directory ({passed_over} files with other extensions){}\n\
+         hint: {}.txt .text .md .jsonl .ndjson .warc .wet are read, plain or with .gz .zst .zstd .xz .bz2, and .parquet; `--ext rs,py` adds text extensions, `--all-text` \
+         reads all text, `--input-format jsonl` reads .json, `--hidden` and `--no-ignore` read hidden and ignored files",
         shown(name),
         if *excluded > 0 { format!(", not counting {excluded} hidden or ignored") } else { String::new() },
         data.as_ref().map_or_else(String::new, |data| format!("{}; ", shown(data)))
@@ -104,7 +104,7 @@ pub enum InputError {
     },
     /// A pattern that matches no file.
     #[error(
-        "{}: no file matches this pattern{}\nhint: `*` does not cross directories, `**` does; `--hidden` takes what is hidden",
+        "{}: no file matches this pattern{}\nhint: `*` does not cross directories, `**` does; `--hidden` includes hidden files",
         shown(pattern),
         if *hidden > 0 { format!(", not counting {hidden} hidden") } else { String::new() }
     )]
@@ -126,7 +126,7 @@ pub enum InputError {
         reason: String,
     },
     /// `-` was given more than once.
-    #[error("-: standard input can be read only once\nhint: give `-` one time; a file of that name is `./-`")]
+    #[error("-: standard input can be read only once\nhint: give `-` only once; a file with that name is `./-`")]
     StdinTwice,
     /// Reading failed midway.
     #[error(
@@ -156,7 +156,7 @@ pub enum InputError {
         hint: &'static str,
     },
     /// A binary file that was [taken for text](super::InputOptions::others_are_text).
-    #[error("{}: is binary (it has a zero byte)\nhint: only text has tokens", shown(name))]
+    #[error("{}: is binary (it contains a NUL byte)\nhint: only text has tokens", shown(name))]
     Binary {
         /// The file.
         name: String,
@@ -191,7 +191,7 @@ pub enum InputError {
     },
     /// There is no memory for a record.
     #[error(
-        "{}:{line}: no memory for a record of more than {bytes} bytes\nhint: split it, or give the process more memory",
+        "{}:{line}: not enough memory for a record of more than {bytes} bytes\nhint: split it, or give the process more memory",
         shown(name)
     )]
     TooLarge {
@@ -203,7 +203,7 @@ pub enum InputError {
         bytes: usize,
     },
     /// No memory for the first bytes of a batch.
-    #[error("no memory for a batch of {bytes} bytes\nhint: give the process more memory")]
+    #[error("not enough memory for a batch of {bytes} bytes\nhint: give the process more memory")]
     NoMemory {
         /// Size of the batch.
         bytes: usize,

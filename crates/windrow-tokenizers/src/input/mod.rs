@@ -95,9 +95,9 @@ pub enum Format {
     Lines,
     /// Every line contains one JSON object, and one of its fields is the document.
     Jsonl,
-    /// Every row is a document, in one or several columns of text. (Needs the feature `parquet`.)
+    /// Every row is a document, in one or several columns of text. (Needs the `parquet` feature.)
     Parquet,
-    /// Every text that a web archive extracted from a page is a document: its records of the type `conversion`, as in WET files.
+    /// Every text that a web archive extracted from a page is a document: its records of type `conversion`, as in WET files.
     Warc,
 }
 

@@ -5,6 +5,6 @@ use super::{Fields, InputError, InputFile};
 
 /// Refuses a Parquet file.
 pub(super) fn open(file: InputFile, _: u32, _: &Fields) -> Result<Box<dyn OpenFile>, InputError> {
-    let reason = "this build does not read Parquet".to_owned();
-    Err(InputError::Columns { name: file.name, reason, hint: "build windrow with the feature `parquet`" })
+    let reason = "this build cannot read Parquet".to_owned();
+    Err(InputError::Columns { name: file.name, reason, hint: "build windrow with the `parquet` feature" })
 }

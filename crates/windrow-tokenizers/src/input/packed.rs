@@ -81,7 +81,7 @@ impl Packed {
                 frame.declared = get_frame_content_size(header).ok().flatten().filter(|_| is_content);
                 (frame.produced, frame.wanted) = (0, ZSTD_MAGIC.len() + 1);
                 if let Some(id) = get_dict_id_from_frame(header).filter(|_| is_content) {
-                    let reason = format!("zstd data that was made with a dictionary, number {id}, begins");
+                    let reason = format!("zstd data that was made with dictionary number {id} begins");
                     return Err(Fault::Data(reason, DICTIONARY));
                 }
             }
@@ -98,7 +98,7 @@ impl Packed {
             Self::Xz(stream) => match stream.as_mut().expect("it has begun").process(input, output, Action::Run) {
                 Ok(status) => Ok(status == Status::StreamEnd),
                 Err(Error::MemLimit) => {
-                    Err(Fault::Data("xz data with a window beyond 128 MiB".to_owned(), WIDE_XZ_WINDOW))
+                    Err(Fault::Data("xz data with a window larger than 128 MiB".to_owned(), WIDE_XZ_WINDOW))
                 }
                 Err(Error::Mem) => Err(Fault::NoMemory),
                 Err(Error::Options | Error::UnsupportedCheck) => Err(damaged("xz", "an unknown filter or checksum")),

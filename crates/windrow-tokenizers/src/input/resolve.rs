@@ -198,7 +198,7 @@ fn begins_as_text(block: &[u8]) -> bool {
 /// let resolved = resolve(&[directory.path().display().to_string()], &InputOptions::default())?;
 /// let names: Vec<_> = resolved.files.iter().map(|file| file.path().and_then(|path| path.file_name())).collect();
 /// assert_eq!(names, [Some("a.txt".as_ref()), Some("b.txt".as_ref())]);
-/// assert!(resolved.notes[0].ends_with("1 file of other extensions passed over"));
+/// assert!(resolved.notes[0].ends_with("1 file with another extension passed over"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -354,7 +354,7 @@ impl Found<'_> {
         let kind = match chosen {
             Chosen::ByPattern if self.options.all_text => {
                 let Some(kind) = self.options.kind_or_text(path, || is_text(path))? else {
-                    self.notes.push(format!("{}: passed over, it is not text", shown(path)));
+                    self.notes.push(format!("{}: passed over because it is not text", shown(path)));
                     return Ok(());
                 };
                 let format = self.options.format(Some(kind.format)).unwrap_or(kind.format);

@@ -31,7 +31,7 @@ impl RowColumns {
     pub(super) fn find(messages: &str, schema: &SchemaDescriptor) -> Result<Self, (String, &'static str)> {
         let roots: Vec<&str> = schema.root_schema().get_fields().iter().map(|column| column.name()).collect();
         if roots.iter().filter(|name| **name == messages).count() != 1 {
-            let reason = format!("a column {messages:?} with the messages is needed; there are {roots:?}");
+            let reason = format!("a column {messages:?} with the messages is needed; the columns are {roots:?}");
             return Err((reason, "choose one with --field NAME"));
         }
         let is_wanted = |root: usize| [messages, "tools", "documents"].contains(&roots[root]);
@@ -60,7 +60,7 @@ impl RowColumns {
         let ended = || ParquetError::EOF("it has fewer rows than the row group".to_owned());
         let batch = self.reader.as_mut().and_then(Iterator::next).ok_or_else(ended)??;
         if !has_memory(batch.get_array_memory_size().saturating_mul(2)) {
-            return Err(ParquetError::General("there is no memory for its rows as JSON".to_owned()));
+            return Err(ParquetError::General("there is not enough memory for its rows as JSON".to_owned()));
         }
         json::put_rows(&batch, &mut self.json)?;
         // Strings have no line feeds in JSON.

@@ -375,7 +375,7 @@ impl Stream {
     pub(super) fn finish(self) -> Result<Totals, InputError> {
         let raw = match self.decoder {
             Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, ..) => raw,
-            Decoder::Gzip(_) | Decoder::Moving => unreachable!("a stream is finished after its end"),
+            Decoder::Gzip(_) | Decoder::Moving => unreachable!("a stream is finished only after its end"),
         };
         if let Origins::File(file, before) = &raw.origin
             && before.is_file()
@@ -427,7 +427,7 @@ impl Stream {
     /// The error for bytes that do not begin compressed data, at the start of a file or after other compressed data.
     fn boundary_error(&self, what: &str, first: bool, bytes: &[u8]) -> InputError {
         match (first, diagnose::foreign(bytes)) {
-            (true, _) if bytes.is_empty() => self.compressed(format!("empty, which is not {what} data"), CUT_OFF),
+            (true, _) if bytes.is_empty() => self.compressed(format!("not {what} data but an empty file"), CUT_OFF),
             (true, Some(kind)) => self.compressed(format!("not {what} data but {}", kind.what), kind.hint),
             (true, None) => self.compressed(format!("not {what} data"), MISNAMED),
             (false, _) => {

@@ -84,7 +84,8 @@ impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
         if start.saturating_add(TAIL) < self.file.len() {
             let Header { bytes, sizes: [plain, compressed], .. } = check(self.file.get_read(start)?, "Page")?;
             if plain > FREE.saturating_add(compressed.saturating_mul(PER_BYTE)) {
-                let message = format!("a page claims to have {plain} bytes, too many for {compressed} compressed");
+                let message =
+                    format!("a page claims to have {plain} bytes, too many for {compressed} compressed bytes");
                 return Err(ParquetError::General(message));
             }
             // A header without a page is followed by the next header.
@@ -171,7 +172,7 @@ fn check(read: impl Read, what: &str) -> Result<Header, ParquetError> {
         Ok(()) => return Ok(walk.header),
         // The library has better messages for other faults.
         Err(End::Early) => return Ok(Header::default()),
-        Err(End::Endless(count)) => format!("a list of {count} booleans in a header, which holds none"),
+        Err(End::Endless(count)) => format!("a list of {count} booleans in a header, which should have none"),
         Err(End::Foreign(kind)) => format!("a field of a header has the wrong type, {kind}"),
         Err(End::Short) => "a header ends past the end of the file".to_owned(),
     };

@@ -50,7 +50,7 @@ impl Named {
                 let path = rest.strip_prefix("localhost").unwrap_or(rest);
                 return match decoded(path).filter(|path| path.starts_with('/')) {
                     Some(path) => Ok(Some(Self::Local(path.into()))),
-                    None => refused("not a file of this machine", "write file:///PATH, or only the path"),
+                    None => refused("not a file on this machine", "write file:///PATH, or only the path"),
                 };
             }
             "s3" => Scheme::S3,
@@ -58,8 +58,8 @@ impl Named {
             "http" | "https" => Scheme::Http,
             _ => {
                 return refused(
-                    "no store is read by this scheme",
-                    "s3, gs, http, https and file are; a path may begin with `./`",
+                    "no store can be read with this scheme",
+                    "the schemes are s3, gs, http, https and file; a path may begin with `./`",
                 );
             }
         };
@@ -79,7 +79,7 @@ impl Named {
             return Err(InputError::Url { name, reason, hint: PIPED });
         }
         if host.is_empty() || host.contains(['?', '#']) || path.is_empty() || path.ends_with('/') {
-            return refused("a web server does not list its files", "name the files one by one");
+            return refused("a web server does not list its files", "pass the files one by one");
         }
         let Some(key) = decoded(path) else { return refused("not a URL", "write %25 for a percent sign") };
         Ok(Some(Self::Remote(Url { scheme: kind, root: format!("{scheme}://{host}"), key, query })))
@@ -143,9 +143,9 @@ mod tests {
     #[test]
     fn what_no_store_can_read_is_refused_without_secrets() {
         for (arg, says) in [
-            ("ftp://h/a.txt", "ftp://h/a.txt: no store is read by this scheme\nhint: s3, gs"),
+            ("ftp://h/a.txt", "ftp://h/a.txt: no store can be read with this scheme\nhint: the schemes are s3, gs"),
             ("s3:///k", "the bucket is missing"),
-            ("file://server/a", "not a file of this machine"),
+            ("file://server/a", "not a file on this machine"),
             ("https://h/folder/?s=secret", "https://h/folder/: a web server does not list"),
             ("https://h", "does not list"),
             ("https://user:secret@h/a.txt", "https://h: passwords in URLs are not sent"),

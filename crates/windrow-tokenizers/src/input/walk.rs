@@ -226,7 +226,7 @@ impl WalkedTree {
     /// Records an entry that the walker could not follow.
     fn fault(&mut self, root: &Path, error: ignore::Error) -> Result<(), InputError> {
         if let Some(link) = loop_of(&error) {
-            self.notes.push(format!("{}: passed over, it links back to a directory above it", shown(link)));
+            self.notes.push(format!("{}: passed over because it links back to a directory above it", shown(link)));
             return Ok(());
         }
         let path = path_of(&error).unwrap_or(root).to_path_buf();
@@ -261,11 +261,11 @@ impl WalkedTree {
             let names: Vec<&OsString> = self.leavings.0.iter().collect();
             let such = if names.is_empty() { String::new() } else { format!(", such as {}", listed(&names)) };
             let what = entries(hidden);
-            self.notes.push(format!("{}: {hidden} hidden {what} excluded{such} (--hidden takes them)", shown(root)));
+            self.notes.push(format!("{}: {hidden} hidden {what} excluded{such} (--hidden includes them)", shown(root)));
         }
         if ignored > 0 {
             let what = format!("{ignored} {} excluded by ignore files", entries(ignored));
-            self.notes.push(format!("{}: {what} (--no-ignore takes them)", shown(root)));
+            self.notes.push(format!("{}: {what} (--no-ignore includes them)", shown(root)));
         }
     }
 }

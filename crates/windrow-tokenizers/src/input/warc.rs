@@ -32,7 +32,7 @@ impl Framer for Warc {
         let Some(end) = memmem::find(&bytes[..bytes.len().min(HEAD)], b"\r\n\r\n") else {
             return match bytes {
                 [] => Ok(None),
-                _ if !bytes.starts_with(&b"WARC/"[..bytes.len().min(5)]) => damaged("no record of WARC begins here"),
+                _ if !bytes.starts_with(&b"WARC/"[..bytes.len().min(5)]) => damaged("no WARC record begins here"),
                 _ if ended => damaged("the file ends in the header of a record"),
                 _ if bytes.len() >= HEAD => damaged("the header of this record has no end"),
                 _ => Ok(None),
@@ -41,7 +41,7 @@ impl Framer for Warc {
         let head = String::from_utf8_lossy(&bytes[..end]);
         let mut lines = head.split("\r\n");
         if !lines.next().is_some_and(|version| version.starts_with("WARC/")) {
-            return damaged("no record of WARC begins here");
+            return damaged("no WARC record begins here");
         }
         let headers: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
         let header = |name: &str| {
@@ -65,8 +65,8 @@ impl Framer for Warc {
             Some("conversion") => true,
             Some("response") => {
                 return Err(BadFrame {
-                    reason: "this record is a response: HTML and its transfer, no text".to_owned(),
-                    hint: "read the archive's WET files (.warc.wet.gz), which have the text of the pages",
+                    reason: "this record is a response: HTML with HTTP headers, not text".to_owned(),
+                    hint: "read the archive's WET files (.warc.wet.gz), which contain the text of the pages",
                 });
             }
             _ => false,
@@ -135,16 +135,16 @@ mod tests {
     fn what_is_no_record_is_refused_with_the_reason() {
         let one = record("conversion", "text");
         for (from, to, says) in [
-            ("WARC/1.0", "HTTP/1.0", "no record of WARC begins here"),
+            ("WARC/1.0", "HTTP/1.0", "no WARC record begins here"),
             ("Content-Length", "Content", "no Content-Length"),
             ("Length: 4", "Length: 18446744073709551615", "too large"),
             ("Length: 4", "Length: 3", "not as long"),
-            ("conversion", "response", "no text"),
+            ("conversion", "response", "not text"),
         ] {
             let reason = cut(one.replace(from, to).as_bytes(), true).unwrap_err();
             assert!(reason.contains(says), "{reason}");
         }
-        assert!(cut(b"PK", false).unwrap_err().contains("no record of WARC"));
+        assert!(cut(b"PK", false).unwrap_err().contains("no WARC record"));
         assert!(cut(&[&b"WARC/1.0\r\n"[..], &[b'a'; HEAD]].concat(), false).unwrap_err().contains("no end"));
     }
 }

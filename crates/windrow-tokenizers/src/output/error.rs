@@ -9,7 +9,7 @@ use crate::remedy::remedy;
 use crate::shown;
 
 /// The end of a hint for outputs without finished shards.
-const REMOVED: &str = "; what was written so far is removed";
+const REMOVED: &str = "; what was written so far has been removed";
 
 /// The kinds of [`OutputError`].
 ///
@@ -94,7 +94,7 @@ impl OutputError {
         }
         let hint = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "free space on that disk or write to another one with -o; what was written so far is removed"
+                "free space on that disk or write to another one with -o; what was written so far has been removed"
             }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 "choose a directory that you may write to with -o"

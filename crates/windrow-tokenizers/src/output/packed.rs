@@ -17,20 +17,21 @@ pub(super) fn check(pack: Pack, options: &OutputOptions) -> Result<(), OutputErr
     let refused = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
     if pack.mode == PackMode::Whole && pack.pad.is_none() {
         return refused(
-            "rows of whole documents need an id that fills them",
-            "name it with --pad, such as the end of text",
+            "rows of whole documents need an id to fill them up",
+            "pass one with --pad, such as the end-of-text id",
         );
     }
     if pack.length.get() > LONGEST {
         let message = format!("rows of {} ids are too long", pack.length);
-        return refused(&message, &format!("give rows of {LONGEST} ids or less"));
+        return refused(&message, &format!("use rows of {LONGEST} ids or fewer"));
     }
     if options.resume {
-        let message = "a packed output cannot resume: a row has the end of one document and the beginning of the next";
-        return refused(message, "omit --resume, or --pack");
+        let message =
+            "a packed output cannot be resumed: a row can hold the end of one document and the beginning of the next";
+        return refused(message, "omit --resume or --pack");
     }
     if !options.keep.is_empty() && (options.shard_bytes.is_some() || options.format.has_columns()) {
-        let message = "fields cannot be kept with rows that have several documents, in columns or in shards";
+        let message = "when rows hold several documents, fields cannot be kept in columns or in shards";
         return refused(message, "omit --keep, or use another --format without --shard-size");
     }
     Ok(())

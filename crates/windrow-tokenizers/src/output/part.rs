@@ -111,7 +111,7 @@ impl Part {
             return Ok(());
         }
         let message = format!(
-            "document {document} (from 0) has {length} ids, and the {} format holds {} at most",
+            "document {document} (from 0) has {length} ids, but the {} format holds at most {}",
             common.options.format, common.longest
         );
         Err(OutputError::new(OutputErrorKind::Document, message)
@@ -136,7 +136,7 @@ impl Part {
     /// Appends a document that was [checked](Self::check), and counted.
     pub(super) fn push(&mut self, document: Document<'_>, common: &Common) -> Result<(), OutputError> {
         let Document { ids, mask, kept } = document;
-        assert!(self.open.is_none(), "the document before has not ended");
+        assert!(self.open.is_none(), "the previous document has not ended");
         assert_eq!(kept.len(), common.options.keep.len(), "a value for each kept field");
         assert_eq!(
             mask.len(),
@@ -392,8 +392,8 @@ pub(super) fn check(names: &[String], resume: bool) -> Result<(), OutputError> {
     }
     if resume && !names.is_empty() {
         let message =
-            "an output that is divided into parts cannot resume: its parts end their shards at different documents";
-        return refused(message.to_owned(), "omit --resume, or --split");
+            "an output that is divided into parts cannot be resumed: its parts end their shards at different documents";
+        return refused(message.to_owned(), "omit --resume or --split");
     }
     Ok(())
 }

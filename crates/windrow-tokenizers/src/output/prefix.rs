@@ -54,7 +54,7 @@ pub(super) fn check(prefix: &Path, folder: bool) -> Result<(), OutputError> {
         }
         _ if folder && exists(prefix) && !is_folder(prefix) => {
             let message = format!("{} is not a directory, and the mds format writes one", shown(prefix));
-            refuse(message, "choose another -o; in the place of a link, name the folder to which it leads")
+            refuse(message, "choose another -o; instead of a link, pass the folder that it points to")
         }
         _ => Ok(()),
     }

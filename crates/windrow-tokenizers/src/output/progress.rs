@@ -87,14 +87,14 @@ impl RunIdentity {
     fn difference(&self, before: &Self) -> Option<String> {
         let differs = |what: &str, before: &dyn std::fmt::Debug, now: &dyn std::fmt::Debug| {
             let (before, now) = (format!("{before:?}"), format!("{now:?}"));
-            (before != now).then(|| format!("{what} was {} and is {}", shown(&before), shown(&now)))
+            (before != now).then(|| format!("{what} was {} and is now {}", shown(&before), shown(&now)))
         };
         let option = || {
             let json = |of: &Self| serde_json::to_value(&of.options).expect("strings and numbers become JSON");
             let (before, now) = (json(before), json(self));
             let (name, now) = now.as_object()?.iter().find(|(name, now)| before[name.as_str()] != **now)?;
             let (before, now) = (before[name.as_str()].to_string(), now.to_string());
-            Some(format!("the option {name} was {} and is {}", shown(&before), shown(&now)))
+            Some(format!("the option {name} was {} and is now {}", shown(&before), shown(&now)))
         };
         let versions = |of: &Self| serde_json::to_string(&of.engine.versions).unwrap_or_default();
         let name = shown(&self.tokenizer.name);
@@ -105,7 +105,7 @@ impl RunIdentity {
             (before.tokenizer != self.tokenizer).then(|| format!("the content of the tokenizer {name} has changed")),
             differs("the engine", &before.engine.name, &self.engine.name),
             differs("the version of the engine", &versions(before), &versions(self)),
-            (before.probe != self.probe).then(|| format!("{name} gives the same text other ids than before")),
+            (before.probe != self.probe).then(|| format!("{name} gives the same text different ids than before")),
             (before.chat != self.chat).then(|| "the chat template has changed".to_owned()),
             option(),
             differs("the number of inputs", &before.inputs.len(), &self.inputs.len()),
@@ -117,7 +117,7 @@ impl RunIdentity {
             let differences = [
                 differs(&format!("the name of input {}", index + 1), &before.name, &now.name),
                 differs(&format!("the kind of {name}"), &before.kind, &now.kind),
-                (sizes[0] != sizes[1]).then(|| format!("the size of {name} was {} and is {}", sizes[0], sizes[1])),
+                (sizes[0] != sizes[1]).then(|| format!("the size of {name} was {} and is now {}", sizes[0], sizes[1])),
                 is_modified.then(|| format!("{name} was modified after the run began")),
             ];
             differences.into_iter().flatten().next()

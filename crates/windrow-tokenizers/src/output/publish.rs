@@ -121,7 +121,7 @@ impl Output {
             return Ok(());
         }
         let message = format!(
-            "the account of documents does not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), \
+            "the document counts do not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), \
              failed {}, deselected {}",
             counts.read,
             counts.written,
@@ -130,7 +130,7 @@ impl Output {
             counts.failed,
             counts.deselected
         );
-        Err(OutputError::new(OutputErrorKind::Accounting, message).hint("this is a fault of windrow: please report it"))
+        Err(OutputError::new(OutputErrorKind::Accounting, message).hint("this is a bug in windrow: please report it"))
     }
 
     fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), OutputError> {

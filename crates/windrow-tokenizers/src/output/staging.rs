@@ -80,7 +80,7 @@ fn recover(storage: &dyn Storage, targets: &Targets) -> Result<(), OutputError> 
     }
     let rename = |from: &Path, to: &Path| {
         storage.rename(from, to).map_err(|error| {
-            let doing = format!("cannot take back what a killed run renamed: {} to", shown(from));
+            let doing = format!("cannot undo the renames of a killed run: {} to", shown(from));
             OutputError::io(OutputErrorKind::CannotCreate, &doing, to, error)
         })
     };
@@ -373,8 +373,11 @@ impl Staging {
             Phase::Idle => {}
             Phase::Interrupted => return Err(OutputError::interrupted()),
             Phase::Staged | Phase::Published | Phase::Failed => {
-                return Err(OutputError::new(OutputErrorKind::Usage, "this staging has served another output already")
-                    .hint("make a new one for each output"));
+                return Err(OutputError::new(
+                    OutputErrorKind::Usage,
+                    "this staging has already been used for another output",
+                )
+                .hint("create a new one for each output"));
             }
         }
         let opened = self.open_files(&mut state, targets, overwrite, resume);

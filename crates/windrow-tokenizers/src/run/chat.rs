@@ -25,7 +25,7 @@ pub(super) fn check(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> 
     let has_fields = |file: &&InputFile| matches!(file.format(), input::Format::Jsonl | input::Format::Parquet);
     match files.iter().find(|file| !has_fields(file)) {
         Some(file) => Err(Failed::usage(format!(
-            "{}: --chat reads JSON lines and Parquet, and this is text\n\
+            "{}: --chat reads JSON lines and Parquet, but this is text\n\
              hint: leave it out, or pass --input-format jsonl if its lines are JSON",
             shown(file.name())
         ))),
@@ -44,6 +44,6 @@ pub(super) fn load(job: &EncodeJob, tokenizer: &Tokenizer, note: impl FnMut(&str
 /// Refuses options that name a template.
 #[cfg(not(feature = "chat"))]
 pub(super) fn load(job: &EncodeJob, _: &Tokenizer, _: impl FnMut(&str)) -> Result<Option<Chat>, Failed> {
-    let refused = "--chat: this build renders no chat templates\nhint: build windrow with the feature `chat`";
+    let refused = "--chat: this build cannot render chat templates\nhint: build windrow with the `chat` feature";
     if job.chat.is_none() { Ok(None) } else { Err(Failed::usage(refused)) }
 }

@@ -28,8 +28,8 @@ const FIELD: &str = "text";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CountSpec {
     /// Files, directories (the files below them, except hidden ones and those that .gitignore names), quoted patterns, or `-` for stdin,
-    /// which is also read if a pipe leads there and no input is named. JSON lines and Parquet are counted by document, and .gz, .zst, .xz and .bz2
-    /// are decompressed; all else is text.
+    /// which is also read if it is a pipe and no input is given. JSON lines and Parquet are counted by document, and .gz, .zst, .xz and .bz2
+    /// are decompressed; everything else is text.
     #[serde(deserialize_with = "paths")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(value_name = "INPUT"))]
@@ -49,15 +49,15 @@ pub struct CountSpec {
     #[cfg_attr(feature = "command", command(flatten))]
     pub texts: Texts,
 
-    /// Count the bytes of each file as they lie, as one text.
+    /// Count the raw bytes of each file, as one text.
     #[cfg_attr(feature = "command", arg(long, conflicts_with_all = ["lines", "field", "join", "input_format", "ext", "all_text"]))]
     pub raw: bool,
 
-    /// Threads that count; auto: as many as affinity and quota allow.
+    /// Number of threads that count; auto: as many as affinity and quota allow.
     #[cfg_attr(feature = "command", arg(long, value_name = "auto|N", default_value = "auto"))]
     pub threads: Threads,
 
-    /// Memory budget of the run, such as 512M; the tokenizer comes on top.
+    /// Memory budget of the run, such as 512M; the tokenizer is not included.
     #[cfg_attr(feature = "command", arg(long, value_name = "SIZE", default_value = "1G"))]
     pub memory: Size,
 }

@@ -17,7 +17,7 @@ pub(super) fn eos(tokenizer: &Tokenizer, job: &EncodeJob) -> Result<Option<u32>,
         return match job.eos {
             None => Ok(None),
             Some(_) => Err(Failed::usage(format!(
-                "--eos has no effect: the {} format ends documents only by their offsets\n\
+                "--eos has no effect: the {} format marks the ends of documents only by their offsets\n\
                  hint: pass --append-eos too, or omit --eos",
                 job.format
             ))),
@@ -27,7 +27,7 @@ pub(super) fn eos(tokenizer: &Tokenizer, job: &EncodeJob) -> Result<Option<u32>,
         return match tokenizer.eos() {
             Some((_, id)) => Ok(Some(id)),
             None => Err(Failed::usage(format!(
-                "the token that ends a document of {} is not known\nhint: name it with --eos: {}",
+                "the end-of-document token of {} is not known\nhint: pass it with --eos: {}",
                 shown(tokenizer.name()),
                 candidates(tokenizer)
             ))),
@@ -64,7 +64,7 @@ fn named(tokenizer: &Tokenizer, option: &str, asked: &TokenName) -> Result<u32, 
     }
     tokenizer.token_to_id(asked).ok_or_else(|| {
         Failed::usage(format!(
-            "{option} {asked:?} is no token of {}\nhint: its special tokens are: {}",
+            "{option} {asked:?} is not a token of {}\nhint: its special tokens are: {}",
             shown(tokenizer.name()),
             candidates(tokenizer)
         ))

@@ -130,7 +130,7 @@ impl<'s> FoundInputs<'s> {
         let read: Vec<&Path> = self.files.iter().filter_map(InputFile::path).chain(named).collect();
         output.check_inputs(&read)?;
         if let Some(path) = run.trace.as_ref().filter(|path| output.owns(path)) {
-            let message = format!("--trace: {} is a file of the output\nhint: name another file", shown(path));
+            let message = format!("--trace: {} is a file of the output\nhint: pass another file", shown(path));
             return Err(Failed::usage(message));
         }
         let output = Output::create_in(&output, staging)?;
@@ -197,7 +197,7 @@ impl Threads {
         const SWITCH: &str = "TOKENIZERS_PARALLELISM";
         match env::var(SWITCH) {
             Ok(value) if is_off(&value) => {
-                note(&format!("one thread encodes, because {SWITCH} is {value:?} (--threads N counts more)"));
+                note(&format!("one thread encodes, because {SWITCH} is {value:?} (--threads N takes precedence)"));
                 Self::ONE
             }
             _ => Self::default(),
@@ -233,8 +233,8 @@ fn check(EncodeSpec { job, run }: &EncodeSpec) -> Result<(), Failed> {
     }
     let message = match () {
         () if shuffle.is_some() && run.resume => {
-            "--shuffle cannot resume: its first shard is complete only when everything is encoded\n\
-             hint: omit --resume, or --shuffle"
+            "a run with --shuffle cannot be resumed: its first shard is complete only when everything is encoded\n\
+             hint: omit --resume or --shuffle"
         }
         () if !job.selection.is_whole() => {
             "--split: the shares of the parts do not add up to 1\nhint: give shares such as train=0.98,val=0.02"
@@ -275,7 +275,7 @@ fn check_rows(job: &EncodeJob, run: &EncodeRun) -> Result<(), Failed> {
         _ => String::new(),
     };
     Err(Failed::usage(format!(
-        "--pack {length}: {rows} rows of this length take more than --memory\nhint: make shorter rows{more}"
+        "--pack {length}: {rows} rows of this length take more than --memory\nhint: use shorter rows{more}"
     )))
 }
 
@@ -290,7 +290,7 @@ fn check_fields(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> {
     match files.iter().find(|file| !has_fields(file)) {
         Some(file) if !job.keep.is_empty() => {
             let name = shown(file.name());
-            let message = format!("{name}: text has no fields for --keep\nhint: omit --keep, or the file");
+            let message = format!("{name}: text has no fields for --keep\nhint: omit --keep or the file");
             Err(Failed::usage(message))
         }
         _ => Ok(()),
@@ -321,8 +321,8 @@ fn one_thread_each(files: &[InputFile], threads: Threads) -> Option<String> {
         others => format!(" (and {others} more such)"),
     };
     Some(format!(
-        "{name} is one document of {size}{compressed}{others}: one of {threads} threads encodes it; \
-         --lines makes a document of each line, or split it"
+        "{name} is one document of {size}{compressed}{others}: only one of {threads} threads encodes it; \
+         pass --lines to make each line a document, or split the file"
     ))
 }
 

@@ -105,7 +105,7 @@ pub(super) fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, Failed> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EncodeRun {
     /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson .warc .wet, plain or .gz .zst .zstd .xz .bz2; .parquet. With the
-    /// feature object-store also s3://, gs:// and https:// URLs; one that ends with / is a directory.
+    /// object-store feature, also s3://, gs:// and https:// URLs; a URL that ends with / is a directory.
     #[serde(deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(value_name = "INPUT", required = true))]
@@ -115,11 +115,11 @@ pub struct EncodeRun {
     #[cfg_attr(feature = "command", arg(short, long, help_heading = "Output", value_name = "OUT"))]
     pub output: PathBuf,
 
-    /// Threads that encode; auto: as many as affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false].
+    /// Number of threads that encode; auto: as many as affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false].
     #[cfg_attr(feature = "command", arg(long, help_heading = "Run", value_name = "auto|N"))]
     pub threads: Option<Threads>,
 
-    /// Memory budget of the run, such as 512M; the tokenizer comes on top.
+    /// Memory budget of the run, such as 512M; the tokenizer is not included.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Run", value_name = "SIZE", default_value = "1G"))]
     pub memory: Size,
 
@@ -128,7 +128,7 @@ pub struct EncodeRun {
     pub overwrite: bool,
 
     /// Continue after the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs
-    /// --shard-size, but for mds.
+    /// --shard-size, except with mds.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Run"))]
     pub resume: bool,
 

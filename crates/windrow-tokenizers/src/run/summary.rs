@@ -19,7 +19,7 @@ const SCHEMA: u32 = 2;
 
 /// The note on a standard input that is probably not text.
 pub(super) const JSON_ON_STDIN: &str =
-    "-: begins with a line of JSON, and was read as text (--input-format jsonl reads JSON lines)";
+    "-: begins with a line of JSON, but was read as text (--input-format jsonl reads JSON lines)";
 
 /// The summary as one line of JSON. `tokenizer` is its name.
 pub(super) fn json(summary: &Summary, spec: &EncodeSpec, tokenizer: &str, error: Option<&str>) -> String {
@@ -88,7 +88,7 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
             many => format!("{many} large documents, each of which ran by itself"),
         };
         notes.push(format!(
-            "--memory was exceeded by {which}: {} in flight, of {}",
+            "--memory was exceeded by {which}: {} in flight, with a budget of {}",
             size(summary.peak_in_flight as u64),
             size(run.memory.bytes() as u64)
         ));
@@ -101,7 +101,7 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     }
     if summary.special_tokens > 0 {
         notes.push(format!(
-            "the texts name special tokens: {} (--special-in-text recognizes them)",
+            "the texts contain special tokens: {} (--special-in-text recognizes them)",
             counted(summary.special_tokens, "id")
         ));
     }
@@ -120,11 +120,11 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     notes.extend(note_pointers(&summary.pointers));
     notes.extend(note_empty(&summary.inputs));
     if has_named_text {
-        let note = "the texts name special tokens, which are plain text here (--special-in-text recognizes them)";
+        let note = "the texts contain special tokens, which are plain text here (--special-in-text recognizes them)";
         notes.push(note.to_owned());
     }
     if summary.is_limited {
-        notes.push("--limit was reached; what follows was not read".to_owned());
+        notes.push("--limit was reached; the rest was not read".to_owned());
     }
     if let Some(resumed) = &summary.resumed {
         let shards = counted(resumed.shards as u64, "finished shard");
@@ -147,8 +147,8 @@ fn note_empty(inputs: &[InputFile]) -> Option<String> {
     let mut empty = inputs.iter().filter(|input| input.documents == 0);
     let first = shown(&empty.next()?.name);
     Some(match empty.count() {
-        0 => format!("{first}: holds no document"),
-        more => format!("{first} and {} hold no document", counted(more as u64, "more input")),
+        0 => format!("{first}: contains no document"),
+        more => format!("{first} and {} contain no document", counted(more as u64, "more input")),
     })
 }
 

@@ -22,11 +22,11 @@ impl Timeline {
     pub(super) fn open(path: &Path, read: &[&Path]) -> Result<Self, Failed> {
         let target = fs::canonicalize(path).ok();
         if read.iter().any(|input| target.is_some() && fs::canonicalize(input).ok() == target) {
-            let message = format!("--trace: {} is an input\nhint: name another file", shown(path));
+            let message = format!("--trace: {} is an input\nhint: pass another file", shown(path));
             return Err(Failed::usage(message));
         }
         let refused = |why: &dyn Display| {
-            let hint = "hint: name a file in a folder that can be written";
+            let hint = "hint: pass a file in a writable folder";
             Failed { message: format!("--trace: {}: {why}\n{hint}", shown(path)), kind: FailureKind::CannotCreate }
         };
         let file = match File::options().write(true).create_new(true).open(path) {

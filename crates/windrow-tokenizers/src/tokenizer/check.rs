@@ -109,7 +109,7 @@ fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault>
         }
         // Only a Unigram model may list a token twice.
         if vocab.insert(token.as_str(), *id).is_some() && model.kind != Kind::Unigram {
-            let reason = format!("token {} is there twice", quoted(token));
+            let reason = format!("token {} occurs twice", quoted(token));
             return Err(Fault::new(PLACE, reason, "remove one of them"));
         }
     }
@@ -199,7 +199,8 @@ fn check_bytes(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Faul
     match missing.as_slice() {
         [] => Ok(()),
         [first, ..] => {
-            let reason = format!("byte-level, but without tokens for {} bytes, the first is {first}", missing.len());
+            let reason =
+                format!("byte-level, but without tokens for {} bytes, of which the first is {first}", missing.len());
             Err(Fault::new("model.vocab", reason, "add the missing bytes or an unk_token"))
         }
     }
@@ -264,7 +265,7 @@ fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
             return Err(too_large(&place, u64::from(token.id), entries));
         }
         if !contents.insert(token.content.as_str()) {
-            return Err(Fault::new(place, format!("token {content} is there twice"), "remove one of them"));
+            return Err(Fault::new(place, format!("token {content} occurs twice"), "remove one of them"));
         }
         if let Some(other) = ids.insert(token.id, token.content.as_str()) {
             let reason = format!("token {content} has the id {} of token {}", token.id, quoted(other));
@@ -291,15 +292,15 @@ fn check_processor(node: &Value, place: &str, depth: usize, size: u32) -> Result
         let known = PROCESSORS.map(|(name, _)| name).join(", ");
         return Err(Fault::new(
             format!("{place}.type"),
-            format!("{} is no type", quoted(kind)),
+            format!("{} is not a known type", quoted(kind)),
             format!("use {known}"),
         ));
     };
     if let Some(other) =
         PROCESSORS.iter().flat_map(|(_, names)| *names).find(|name| !own.contains(name) && fields.contains_key(**name))
     {
-        let hint = format!("remove it: the library would take the {kind} for another type");
-        return Err(Fault::new(format!("{place}.{other}"), format!("is no field of a {kind}"), hint));
+        let hint = format!("remove it: the library would mistake the {kind} for another type");
+        return Err(Fault::new(format!("{place}.{other}"), format!("is not a field of a {kind}"), hint));
     }
     match kind {
         "Sequence" => {

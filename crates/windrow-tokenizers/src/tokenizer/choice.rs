@@ -13,7 +13,7 @@ use crate::engine::words::{self, WordModel};
 use crate::engine::{Bpe, Engine, Front, LateLibrary, Parts, Released, Steps, Tokens, late};
 
 /// The reason for not using windrow's own engine if the caller wants another one.
-pub(super) const REQUESTED: &str = "the options request the engine of tokenizers";
+pub(super) const REQUESTED: &str = "the options request the tokenizers engine";
 
 /// The engine that encodes.
 pub(super) enum ChosenEngine {

@@ -428,7 +428,7 @@ impl Tokenizer {
     fn reference(&self) -> Result<&Released, String> {
         match &self.reference {
             Some(reference) => reference.get(),
-            None => Err("it has no file of this vocabulary (hint: use a tokenizer.json)".to_owned()),
+            None => Err("it has no file for this vocabulary (hint: use a tokenizer.json)".to_owned()),
         }
     }
 }

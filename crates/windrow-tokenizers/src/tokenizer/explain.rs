@@ -71,7 +71,7 @@ impl fmt::Display for CacheUse {
         let Self { pieces, merged, used, slots, bytes } = *self;
         let share = 100.0 * merged as f64 / pieces.max(1) as f64;
         let mebibytes = bytes as f64 / f64::from(1 << 20);
-        write!(f, "{pieces} pieces looked up, {share:.2} % merged because they were not there; ")?;
+        write!(f, "{pieces} pieces looked up, {share:.2} % merged because they were not cached; ")?;
         write!(f, "{used} of {slots} slots used, {mebibytes:.1} MiB")
     }
 }
@@ -121,7 +121,7 @@ mod tests {
         let cache = CacheUse { pieces: 4000, merged: 10, used: 70_000, slots: 1 << 17, bytes: 9 << 19 };
         let own = Explanation { engine: "windrow-bpe 1".to_owned(), delegated: None, cache: Some(cache) };
         let says = "engine: windrow-bpe 1\n\
-                    cache: 4000 pieces looked up, 0.25 % merged because they were not there; 70000 of 131072 slots used, 4.5 MiB";
+                    cache: 4000 pieces looked up, 0.25 % merged because they were not cached; 70000 of 131072 slots used, 4.5 MiB";
         assert_eq!(own.to_string(), says);
         let other =
             Explanation { engine: "x 2".to_owned(), delegated: Some("the sky is high".to_owned()), cache: None };

@@ -2,10 +2,11 @@
 
 /// The remedy for a file that no library would write.
 pub(super) const DAMAGED: &str = "the file is damaged or not a tokenizer.json: get it again, or write it again with \
-                                  `save` of the tokenizers library";
+                                  `save` from the tokenizers library";
 
 /// The remedy for a regex that cannot run.
-pub(super) const REGEX: &str = "correct the pattern: it is read as by Oniguruma, the regex library of tokenizers 0.23";
+pub(super) const REGEX: &str =
+    "correct the pattern: it is read as Oniguruma, the regex library of tokenizers 0.23, reads it";
 
 /// Maximum length of a reason, because libraries like to repeat their input.
 pub(super) const MAX_REASON: usize = 300;

@@ -104,7 +104,7 @@ impl<'a> File<'a> {
             // "config" with a pattern, and "vocab" with ranks and base64.
             true if fields.contains_key("vocab") => Fault::new(
                 "",
-                "a tekken.json of Mistral, which cannot be read",
+                "a Mistral tekken.json, which cannot be read",
                 "use the tokenizer.json of the same model",
             ),
             _ => Fault::new("model", "is missing", DAMAGED),

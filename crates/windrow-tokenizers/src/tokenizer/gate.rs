@@ -55,7 +55,7 @@ fn byte_tokens(file: &File<'_>) -> Result<ByteTokens, String> {
     let is_alphabet = |token: &str| token.chars().all(|character| byte_of(character).is_some());
     let merges = model.merges.iter().flatten().filter(|(left, right)| is_alphabet(left) && is_alphabet(right));
     let merges = merges.map(|(left, right)| Some((*ids.get(left.as_str())?, *ids.get(right.as_str())?)));
-    let merges = merges.collect::<Option<_>>().ok_or("a merge is of tokens that are not in the vocabulary")?;
+    let merges = merges.collect::<Option<_>>().ok_or("a merge joins tokens that are not in the vocabulary")?;
     Ok(ByteTokens { tokens, merges, ignore_merges })
 }
 

@@ -54,7 +54,7 @@ const MOST: usize = 400;
 impl Matches {
     /// An error says why nothing is known of the regex.
     pub(super) fn of(pattern: &str) -> Result<Self, String> {
-        let unknown = |reason: &str| format!("a regex of the pre-tokenizer {reason}");
+        let unknown = |reason: &str| format!("a regex in the pre-tokenizer {reason}");
         let looks_at_space = pattern.contains(NOT_BLACK);
         if pattern.matches(NOT_BLACK).count() != pattern.matches(BEFORE_BLACK).count() {
             return Err(unknown("looks at the text around a match"));

@@ -69,16 +69,16 @@ pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
     match encoding_name(model).and_then(embedded::find) {
         Some(embedded) => Ok(embedded.name),
         None if embedded::find(model).is_some() => {
-            Err(unknown("is a vocabulary and not a model".to_owned(), format!("--tokenizer {model}")))
+            Err(unknown("is a vocabulary, not a model".to_owned(), format!("--tokenizer {model}")))
         }
         None if hub::is_model(model) => {
-            let reason = "is not a model of OpenAI".to_owned();
-            Err(unknown(reason, format!("--tokenizer {model} takes a model of the Hub from its cache")))
+            let reason = "is not an OpenAI model".to_owned();
+            Err(unknown(reason, format!("--tokenizer {model} takes a model from the Hub's cache")))
         }
         None => {
             let similar = similar(model).map_or_else(String::new, |name| format!("did you mean {name}? "));
             let hint = format!(
-                "{similar}the models are those of OpenAI, such as gpt-4o, gpt-4 and text-embedding-3-small; for another model, \
+                "{similar}the models are OpenAI's, such as gpt-4o, gpt-4 and text-embedding-3-small; for another model, \
                  download tokenizer.json from its page and pass --tokenizer path/to/tokenizer.json"
             );
             Err(unknown("is not known".to_owned(), hint))
@@ -185,8 +185,8 @@ mod tests {
             ("gtp-4o", "did you mean gpt-4o? "),
             ("gpt-9", "is not known\nhint: the models are"),
             ("Qwen3-8B", "--tokenizer path/to/tokenizer.json"),
-            ("Qwen/Qwen3-8B", "is not a model of OpenAI\nhint: --tokenizer Qwen/Qwen3-8B takes"),
-            ("o200k_base", "is a vocabulary and not a model\nhint: --tokenizer o200k_base"),
+            ("Qwen/Qwen3-8B", "is not an OpenAI model\nhint: --tokenizer Qwen/Qwen3-8B takes"),
+            ("o200k_base", "is a vocabulary, not a model\nhint: --tokenizer o200k_base"),
         ] {
             assert!(message(model).contains(says), "{}", message(model));
         }

@@ -28,7 +28,8 @@ pub(super) fn is_likely(file: &[u8]) -> bool {
 pub(super) fn read(file: &[u8], path: &Path) -> Result<Embedded, Fault> {
     let tokens = parse(file)?;
     let unknown = |reason| {
-        let hint = format!("known are the files of {}; for another model, use its tokenizer.json", embedded::NAMES);
+        let hint =
+            format!("only the files of {} are known; for another model, use its tokenizer.json", embedded::NAMES);
         Fault::new("", reason, hint)
     };
     for embedded in embedded::ALL {
@@ -69,7 +70,7 @@ fn parse(file: &[u8]) -> Result<Vec<(Vec<u8>, u32)>, Fault> {
             .and_then(|digits| digits.parse().ok())
             .ok_or_else(|| fault("the rank is not a whole number".to_owned()))?;
         if let Some(other) = numbers.insert(rank, number) {
-            return Err(fault(format!("rank {rank} is that of line {other}, too")));
+            return Err(fault(format!("rank {rank} is also that of line {other}")));
         }
         tokens.push((token, rank));
     }

@@ -350,9 +350,9 @@ fn every_format_has_masks() {
             let tar = "out-00000.tar";
             let bytes = fs::read(directory.path().join(tar)).unwrap();
             let mask = memchr::memmem::find(&bytes, b"000000000.mask.npy").unwrap();
-            damage(tar, &|bytes| bytes[mask + 512 + 128] = 2, "it has not a mask of 0 or 1 for each id");
+            damage(tar, &|bytes| bytes[mask + 512 + 128] = 2, "it does not have a mask of 0 or 1 for each id");
             damage(tar, &|bytes| bytes[mask + 124] = b'1', "this is not the header of 000000000.mask.npy");
-            damage(tar, &|bytes| bytes[0] = b'x', "there is no file of a document");
+            damage(tar, &|bytes| bytes[0] = b'x', "no file of a document begins here");
         }
         if format == output::Format::Mds {
             let first = |bytes: &[u8]| {
@@ -367,7 +367,7 @@ fn every_format_has_masks() {
                     let at = first(bytes);
                     bytes[at + 3] = 2;
                 },
-                "has not a mask of 0 or 1 for each id",
+                "does not have a mask of 0 or 1 for each id",
             );
             damage(
                 shard,
@@ -375,7 +375,7 @@ fn every_format_has_masks() {
                     let at = first(bytes);
                     bytes[at] = 0xff;
                 },
-                "its masks are no array",
+                "its masks are not a one-dimensional array",
             );
         }
     }
@@ -538,7 +538,7 @@ fn lists_of_structs_in_parquet_are_conversations() {
     let failed = failed.unwrap();
     assert_eq!(failed.kind, FailureKind::BadInput);
     assert!(
-        failed.message.contains("a column \"talk\" with the messages is needed; there are [\"id\", \"messages\""),
+        failed.message.contains("a column \"talk\" with the messages is needed; the columns are [\"id\", \"messages\""),
         "{failed}"
     );
 }

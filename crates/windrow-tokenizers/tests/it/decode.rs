@@ -329,7 +329,7 @@ fn embedded_vocabularies_decode_as_tiktoken_does() {
         for tokenizer in tokenizers.iter().flatten() {
             let error = tokenizer.decode(&[1, end, 999_999, 2], true).expect_err("unknown");
             assert!(matches!(&error, DecodeError::UnknownId(unknown) if (unknown.index, unknown.id) == (2, 999_999)));
-            let says = "id 999999, at index 2, has no token (hint: decode with the vocabulary that made the ids)";
+            let says = "id 999999, at index 2, has no token (hint: decode with the vocabulary that produced the ids)";
             assert_eq!(error.to_string(), says);
         }
     }

@@ -107,9 +107,9 @@ fn an_output_that_does_not_match_is_refused() {
     };
     let options = || OutputOptions::new(directory.path().join("out"), 256);
     let resumed = OutputOptions { shard_bytes: Some(1), resume: true, ..options() };
-    check(resumed, &|selection| selection.shuffle = Some(1), "a shuffled output cannot resume");
+    check(resumed, &|selection| selection.shuffle = Some(1), "a shuffled output cannot be resumed");
     let divided = OutputOptions { parts: vec!["a".to_owned()], ..options() };
-    check(divided, &|_| {}, "the parts of the output are not those of the selection");
+    check(divided, &|_| {}, "the parts of the output differ from those of the selection");
     let part = PartShare { name: "a".to_owned(), share: "1".parse().unwrap() };
-    check(options(), &|selection| selection.split = vec![part.clone()], "the parts of the output are not those");
+    check(options(), &|selection| selection.split = vec![part.clone()], "the parts of the output differ from those");
 }

@@ -161,7 +161,7 @@ fn a_manifest_of_a_folder_leads_nowhere_else() {
     for other in ["../shard.00000.mds", "out/../shard.00000.mds", "out/x/shard.00000.mds", "oui/shard.00000.mds"] {
         fs::write(&manifest, text.replace("out/shard.00000.mds", other)).unwrap();
         let error = Dataset::open(&directory.path().join("out")).unwrap_err();
-        assert!(error.to_string().contains("its list of outputs is not that of its format"), "{other}: {error}");
+        assert!(error.to_string().contains("its list of outputs does not match its format"), "{other}: {error}");
     }
 }
 

@@ -153,7 +153,7 @@ fn parts_that_no_output_can_have_are_refused() {
         check(&[name], false, "a part cannot have the name");
     }
     check(&["val", "train", "VAL"], false, "two parts have the name \"VAL\"");
-    check(&["train", "val"], true, "an output that is divided into parts cannot resume");
+    check(&["train", "val"], true, "an output that is divided into parts cannot be resumed");
     let parts = vec!["train".to_owned()];
     let options = OutputOptions { format: Format::Mds, parts, ..OutputOptions::new(directory.path().join("out"), 256) };
     let error = windrow_tokenizers::output::Output::create(&options).unwrap_err();

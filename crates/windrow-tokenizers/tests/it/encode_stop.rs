@@ -138,7 +138,7 @@ fn an_engine_without_memory_ends_the_run() {
     job.reading.on_error = OnError::Skip;
     let failed = encode_with(job, &Poor, TokenizerIdentity::default(), output, &()).unwrap_err();
     assert!(matches!(&failed.error, EncodeError::NoMemory(document) if document.line == 2), "{failed}");
-    assert!(failed.to_string().contains("no memory for a text of 5 bytes"), "{failed}");
+    assert!(failed.to_string().contains("not enough memory for a text of 5 bytes"), "{failed}");
     let documents = failed.summary.documents;
     assert_eq!((documents.read, documents.written, documents.failed), (2, 1, 1));
     assert!(is_empty(directory.path()));

@@ -157,10 +157,10 @@ fn ids_given_twice() {
     refused_with(
         "/added_tokens",
         json!([added(257, "x>"), added(258, "x>")]),
-        &["added_tokens[1]", "\"x>\" is there twice"],
+        &["added_tokens[1]", "\"x>\" occurs twice"],
     );
     let twice = byte_level().to_string().replacen("\"ab\":256", "\"ab\":256,\"ab\":300", 1);
-    refused(twice, &["model.vocab", "\"ab\" is there twice"]);
+    refused(twice, &["model.vocab", "\"ab\" occurs twice"]);
 }
 
 #[test]
@@ -217,14 +217,18 @@ fn templates() {
         node["type"] = json!(kind);
         node
     };
-    refused_with(place, json!({"type": "Magic"}), &["post_processor.type", "\"Magic\" is no type"]);
-    refused_with(place, named("TemplateProcessin"), &["post_processor.type", "\"TemplateProcessin\" is no type"]);
-    refused_with(place, named("ByteLevel"), &["post_processor.single", "is no field of a ByteLevel"]);
-    refused_with(place, named("Sequence"), &["post_processor.single", "is no field of a Sequence"]);
+    refused_with(place, json!({"type": "Magic"}), &["post_processor.type", "\"Magic\" is not a known type"]);
+    refused_with(
+        place,
+        named("TemplateProcessin"),
+        &["post_processor.type", "\"TemplateProcessin\" is not a known type"],
+    );
+    refused_with(place, named("ByteLevel"), &["post_processor.single", "is not a field of a ByteLevel"]);
+    refused_with(place, named("Sequence"), &["post_processor.single", "is not a field of a Sequence"]);
     let mut both = template(json!([a, end]), entry(257));
     both["sep"] = json!(["<end>", 4_000_000_000_u32]);
     both["cls"] = both["sep"].clone();
-    refused_with(place, both, &["post_processor.sep", "is no field of a TemplateProcessing"]);
+    refused_with(place, both, &["post_processor.sep", "is not a field of a TemplateProcessing"]);
 
     let pair = json!([a, end, {"Sequence": {"id": "B", "type_id": 1}}]);
     let mut good = template(json!([a, end]), entry(257));
@@ -259,7 +263,7 @@ fn bytes_without_tokens() {
     let vocab = file["model"]["vocab"].as_object_mut().expect("a vocabulary");
     vocab.remove("z");
     vocab.remove("Ġ");
-    refused(file.to_string(), &["model.vocab", "without tokens for 2 bytes, the first is 0x20"]);
+    refused(file.to_string(), &["model.vocab", "without tokens for 2 bytes, of which the first is 0x20"]);
     // If the unknown has a token, they become that token.
     file["model"]["unk_token"] = json!("a");
     assert_eq!(encode(file.to_string(), "bz"), [98, 97]);
@@ -297,7 +301,7 @@ fn regexes() {
         assert!(start.elapsed() < HANG, "{expensive}: {:?}", start.elapsed());
     }
 
-    let hint = "hint: correct the pattern: it is read as by Oniguruma";
+    let hint = "hint: correct the pattern: it is read as Oniguruma";
     refused(split("(a"), &["pre_tokenizer: regex", "unmatched parenthesis", hint]);
     refused(split(r"\p{Nonsense}"), &["pre_tokenizer: regex", "invalid character property", hint]);
     refused(split(r"a\Gb"), &[r"\G is not supported", hint]);
@@ -310,7 +314,7 @@ fn regexes() {
         refused(split(&open.repeat(8_000 / open.len())), &["pre_tokenizer: regex", "nested more than 200 deep"]);
     }
     for nested in [r"(?:\w{1000}){1000}", r"(?:(?:a?){400}b){251}", r"((()){1000}){101}", r"a{101}{1000}"] {
-        refused(split(nested), &["pre_tokenizer: regex", "repetitions in repetitions, more than 100000"]);
+        refused(split(nested), &["pre_tokenizer: regex", "nested repetitions multiply to more than 100000"]);
     }
     // Inside a class, after a backslash or in names, braces are not repetitions.
     let repeats = r"[a{9999}]{9}\{9999}{9}\p{L}{9999}|(?:\p{N}{1,3}){300}|(?:x{2,}){50000}|a{,3}";
@@ -337,7 +341,7 @@ fn regexes() {
 fn tekken() {
     let tekken =
         json!({"config": {"pattern": ".", "default_vocab_size": 9}, "vocab": [{"rank": 0}], "special_tokens": []});
-    refused(tekken.to_string(), &["a tekken.json of Mistral", "hint: use the tokenizer.json of the same model"]);
+    refused(tekken.to_string(), &["a Mistral tekken.json", "hint: use the tokenizer.json of the same model"]);
     refused(json!({"config": {}}).to_string(), &["model: is missing"]);
 }
 

@@ -148,7 +148,7 @@ fn brotli_is_refused_by_name() {
         let before = std::mem::replace(&mut bytes[at], 8);
         let said = message(&bytes);
         bytes[at] = before;
-        said.contains("row group 1, column \"text\": compressed by BROTLI")
+        said.contains("row group 1, column \"text\": compressed with BROTLI")
             && said.ends_with("hint: write it again with zstd, snappy, lz4 or gzip")
     });
     assert!(refused);
@@ -181,7 +181,7 @@ fn columns_are_found_by_name_and_path() {
     let refusals = [
         (
             "text",
-            "column \"text\" is missing; there are \"id\", \"meta.body\", \"tags.list.item\", \"a.b\"\nhint: choose one",
+            "column \"text\" is missing; the columns are \"id\", \"meta.body\", \"tags.list.item\", \"a.b\"\nhint: choose one",
         ),
         ("id", "column \"id\" is int64, not text\nhint: choose a column of strings with --column NAME"),
         (
@@ -190,7 +190,7 @@ fn columns_are_found_by_name_and_path() {
         ),
         (
             "tags.list.item",
-            "column \"tags.list.item\" is nested: a row has any number of values\nhint: choose a column",
+            "column \"tags.list.item\" is nested: a row can have any number of values\nhint: choose a column",
         ),
         ("meta", "column \"meta\" is nested: it holds \"meta.body\"\nhint: "),
     ];
@@ -268,17 +268,13 @@ fn values_of_every_kind_are_kept_as_json() {
     let columns = vec![("text", strings(&texts(3))), ("bytes", bytes), number("id"), number("id"), number("text")];
     write(&path, columns, 2, properties());
     for (keep, text, says) in [
-        (
-            "bytes",
-            "id",
-            "column \"id\" is there more than once: columns 3 and 4\nhint: give the columns different names",
-        ),
-        ("id", "bytes", "column \"id\" is there more than once: columns 3 and 4\nhint: correct or leave out"),
-        ("id", "text", "column \"text\" is there more than once: columns 1 and 5"),
+        ("bytes", "id", "column \"id\" occurs more than once: columns 3 and 4\nhint: give the columns different names"),
+        ("id", "bytes", "column \"id\" occurs more than once: columns 3 and 4\nhint: correct the name in --keep"),
+        ("id", "text", "column \"text\" occurs more than once: columns 1 and 5"),
         (
             "none",
             "bytes",
-            "column \"none\" is missing; there are \"text\", \"bytes\", \"id\", \"id\", \"text\"\nhint: correct or leave out",
+            "column \"none\" is missing; the columns are \"text\", \"bytes\", \"id\", \"id\", \"text\"\nhint: correct the name in --keep",
         ),
     ] {
         let fields = Fields { keep: vec![keep.to_owned()], ..Fields::new(text) };
@@ -293,15 +289,12 @@ fn values_of_every_kind_are_kept_as_json() {
     );
     let fields = Fields { keep: vec!["bytes".to_owned()], ..Fields::default() };
     let said = read(&path, fields, 100).unwrap_err().to_string();
-    assert!(
-        said.contains("row 3, column \"bytes\": bytes that are not UTF-8 cannot be kept\nhint: leave it out"),
-        "{said}"
-    );
+    assert!(said.contains("row 3, column \"bytes\": bytes that are not UTF-8 cannot be kept\nhint: omit it"), "{said}");
     let decimal = Decimal128Array::from(vec![1, 2, 3]);
     write(&path, vec![("text", strings(&texts(3))), ("price", Arc::new(decimal))], 2, properties());
     let fields = Fields { keep: vec!["price".to_owned()], ..Fields::default() };
     let said = read(&path, fields, 100).unwrap_err().to_string();
-    assert!(said.contains("column \"price\" is decimal") && said.ends_with("hint: leave it out of --keep"), "{said}");
+    assert!(said.contains("column \"price\" is decimal") && said.ends_with("hint: omit it from --keep"), "{said}");
 }
 
 #[test]
@@ -310,7 +303,7 @@ fn streams_pipes_and_other_files_are_refused() {
     let path = directory.path().join("a.parquet");
     let first = |file| Reader::new(vec![file], 100).next_batch(Default::default(), &mut |_| Ok(())).unwrap_err();
     let stream = first(in_memory(b"PAR1", Format::Parquet, Compression::None)).to_string();
-    assert_eq!(stream, "memory: Parquet cannot be read from a stream\nhint: save it as a file, and name that");
+    assert_eq!(stream, "memory: Parquet cannot be read from a stream\nhint: save it as a file, and pass that");
     fs::write(&path, b"{\"text\": \"JSON lines of some length\"}\n").unwrap();
     let said = first(InputFile::from_path(&path, Format::Parquet, Compression::None)).to_string();
     assert!(said.contains("a.parquet: not Parquet but JSON lines\nhint: pass --input-format jsonl"), "{said}");

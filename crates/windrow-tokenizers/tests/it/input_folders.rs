@@ -56,7 +56,7 @@ fn what_data_jobs_leave_is_hidden_where_it_is_not_named() {
     let dir = tree(&JOB);
     let (names, notes) = found(&dir, "out", &InputOptions::default());
     assert_eq!(names, DATA);
-    let note = "out: 8 hidden files and folders excluded, such as _SUCCESS.txt, __MACOSX, _committed_7.jsonl (--hidden takes them)";
+    let note = "out: 8 hidden files and folders excluded, such as _SUCCESS.txt, __MACOSX, _committed_7.jsonl (--hidden includes them)";
     assert_eq!(notes, [note]);
     assert_eq!(found(&dir, "out", &hidden()).0.len(), 10);
 
@@ -95,7 +95,7 @@ fn source_code_may_begin_with_an_underscore_but_data_may_not() {
     let dir = tree(&["src/__init__.py", "src/_private/x.py", "src/_temporary/a.jsonl", "src/b.jsonl", "src/.git/y.py"]);
     let (names, notes) = found(&dir, "src", &source(false));
     assert_eq!(names, ["src/__init__.py", "src/_private/x.py", "src/b.jsonl"]);
-    assert_eq!(notes[0], "src: 2 hidden files and folders excluded, such as _temporary (--hidden takes them)");
+    assert_eq!(notes[0], "src: 2 hidden files and folders excluded, such as _temporary (--hidden includes them)");
     assert_eq!(found(&dir, "src", &source(true)).0, ["src/__init__.py", "src/_private/x.py", "src/b.jsonl"]);
 }
 
@@ -104,36 +104,36 @@ fn folders_that_are_hardly_one_corpus_get_a_note() {
     for (files, note) in [
         (
             &["README.md", "LICENSE.txt", "data/train.parquet"][..],
-            "d: of 3 files 2 are text: LICENSE.txt, README.md; 1 is Parquet: data/train.parquet (--input-format parquet takes only Parquet)",
+            "d: of 3 files, 2 are text: LICENSE.txt, README.md; 1 is Parquet: data/train.parquet (--input-format parquet reads only Parquet)",
         ),
         (
             &["a.jsonl.gz", "b.jsonl.gz", "SHA256SUMS.txt"],
-            "d: of 3 files 1 is text: SHA256SUMS.txt; 2 are JSON lines: a.jsonl.gz, b.jsonl.gz (the quoted pattern 'd/**/*.jsonl*' takes only JSON lines)",
+            "d: of 3 files, 1 is text: SHA256SUMS.txt; 2 are JSON lines: a.jsonl.gz, b.jsonl.gz (the quoted pattern 'd/**/*.jsonl*' reads only JSON lines)",
         ),
         (
             &["a.parquet", "b.parquet", "metadata.jsonl"],
-            "d: of 3 files 1 is JSON lines: metadata.jsonl; 2 are Parquet: a.parquet, b.parquet (--input-format parquet takes only Parquet)",
+            "d: of 3 files, 1 is JSON lines: metadata.jsonl; 2 are Parquet: a.parquet, b.parquet (--input-format parquet reads only Parquet)",
         ),
         (
             &["a.txt", "b.txt", "LICENSE.txt"],
-            "d: LICENSE.txt is a document too (name the other files, or a quoted pattern, to leave it out)",
+            "d: LICENSE.txt is a document too (pass the other files, or a quoted pattern, to leave it out)",
         ),
         (
             &["a.txt", "README.md", "SHA256SUMS.txt"],
-            "d: README.md, SHA256SUMS.txt are documents too (name the other files, or a quoted pattern, to leave it out)",
+            "d: README.md, SHA256SUMS.txt are documents too (pass the other files, or a quoted pattern, to leave it out)",
         ),
         (&["a.jsonl", "a.jsonl.gz"], "d: a.jsonl and a.jsonl.gz differ only in their compression, and both are read"),
         (
             &["a.txt.gz", "a.txt.zst", "b.txt", "b.txt.gz"],
-            "d: a.txt.gz and a.txt.zst differ only in their compression, and both are read, and so does 1 more pair",
+            "d: a.txt.gz and a.txt.zst differ only in their compression, and both are read; so is 1 more pair",
         ),
         (
             &["a.jsonl", "b.jsonl.lz", "c.jsonl.lz4"],
-            "d: 2 files of other extensions passed over; 2 look like data: b.jsonl.lz, c.jsonl.lz4 (lzip data; hint: decompress it: lzip -dc FILE | windrow encode - --input-format text|lines|jsonl)",
+            "d: 2 files with other extensions passed over; 2 look like data: b.jsonl.lz, c.jsonl.lz4 (lzip data; hint: decompress it: lzip -dc FILE | windrow encode - --input-format text|lines|jsonl)",
         ),
         (
             &["a.txt", "data.csv", "x.bin"],
-            "d: 2 files of other extensions passed over; 1 looks like data: data.csv (a table",
+            "d: 2 files with other extensions passed over; 1 looks like data: data.csv (a CSV or TSV table",
         ),
     ] {
         let dir = tree(

@@ -106,7 +106,7 @@ fn other_files_of_a_directory_are_counted() {
     let dir = tree(&["a.txt", "b.pdf", "sub/README", "c.gz"]);
     let resolved = plain(&[arg(dir.path())]).unwrap();
     assert_eq!(names(&dir, &resolved), ["a.txt"]);
-    assert_eq!(resolved.notes, [format!("{}: 3 files of other extensions passed over", dir.path().display())]);
+    assert_eq!(resolved.notes, [format!("{}: 3 files with other extensions passed over", dir.path().display())]);
     // A forced format does not make every file an input.
     let forced = InputOptions { format: Some(Format::Text), ..InputOptions::default() };
     assert_eq!(resolve(&[arg(dir.path())], &forced).unwrap().files.len(), 1);
@@ -115,7 +115,7 @@ fn other_files_of_a_directory_are_counted() {
 #[test]
 fn a_directory_without_input_is_an_error() {
     let dir = tree(&["a.pdf", "sub/b"]);
-    assert!(refused(&[arg(dir.path())]).contains("no input in this directory (2 files of other extensions)"));
+    assert!(refused(&[arg(dir.path())]).contains("no input in this directory (2 files with other extensions)"));
     let empty = tree(&[]);
     assert!(refused(&[arg(empty.path())]).contains("no input in this directory (0 files"));
 }
@@ -125,7 +125,7 @@ fn hidden_entries_are_excluded_and_counted() {
     let dir = tree(&["a.txt", ".hidden.txt", ".git/b.txt", "sub/.c.txt", "sub/.d/e.txt"]);
     let resolved = plain(&[arg(dir.path())]).unwrap();
     assert_eq!(names(&dir, &resolved), ["a.txt"]);
-    let note = format!("{}: 4 hidden files and folders excluded (--hidden takes them)", dir.path().display());
+    let note = format!("{}: 4 hidden files and folders excluded (--hidden includes them)", dir.path().display());
     assert_eq!(resolved.notes, [note]);
 
     let hidden =
@@ -153,8 +153,8 @@ fn ignore_files_count_on_request_and_what_they_name_is_counted() {
     assert_eq!(
         walked.notes,
         [
-            format!("{root}: 3 hidden files and folders excluded (--hidden takes them)"),
-            format!("{root}: 3 files and folders excluded by ignore files (--no-ignore takes them)")
+            format!("{root}: 3 hidden files and folders excluded (--hidden includes them)"),
+            format!("{root}: 3 files and folders excluded by ignore files (--no-ignore includes them)")
         ]
     );
     let all = walk(dir.path(), &WalkOptions { hidden: true, ignore_files: true, source: true }).unwrap();
@@ -195,7 +195,7 @@ fn all_text_is_what_begins_as_text() {
 
     let pattern = resolve(&[arg(dir.path().join("*t"))], &options).unwrap();
     assert_eq!(names(&dir, &pattern), ["split"]);
-    assert!(pattern.notes[0].ends_with("cut: passed over, it is not text"), "{:?}", pattern.notes);
+    assert!(pattern.notes[0].ends_with("cut: passed over because it is not text"), "{:?}", pattern.notes);
     // A name is explicit.
     assert_eq!(resolve(&[arg(dir.path().join("nul"))], &options).unwrap().files[0].format(), Format::Text);
 }
@@ -267,7 +267,7 @@ fn an_unknown_extension_needs_a_format() {
         let path = arg(dir.path().join(name));
         let message = refused(std::slice::from_ref(&path));
         assert!(
-            message.contains("\nhint: add `--input-format text|lines|jsonl|parquet`, or take it for text with `--ext`"),
+            message.contains("\nhint: add `--input-format text|lines|jsonl|parquet`, or treat it as text with `--ext`"),
             "{message}"
         );
         let forced = InputOptions { format: Some(Format::Jsonl), ..InputOptions::default() };
@@ -346,7 +346,7 @@ mod unix {
         symlink(dir.path().join("other/b.txt"), dir.path().join("real/c.txt")).unwrap();
         let resolved = plain(&[arg(dir.path().join("real"))]).unwrap();
         assert_eq!(names(&dir, &resolved), ["real/a.txt", "real/c.txt", "real/there/b.txt"]);
-        assert!(resolved.notes.iter().any(|note| note.contains("real/round: passed over, it links back")));
+        assert!(resolved.notes.iter().any(|note| note.contains("real/round: passed over because it links back")));
         assert!(resolved.notes.iter().any(|note| note.contains("b.txt: reached more than once")));
     }
 

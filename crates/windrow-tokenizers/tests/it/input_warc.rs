@@ -72,7 +72,7 @@ fn a_damaged_archive_is_refused_with_the_place_and_the_remedy() {
     for (bad, says) in [
         (record("response", "a", b"HTTP/1.1 200 OK"), "response"),
         (good[..good.len() - 1].to_vec(), "the file ends in this record"),
-        (b"<html>".to_vec(), "no record of WARC begins here"),
+        (b"<html>".to_vec(), "no WARC record begins here"),
     ] {
         for batch_bytes in [1, 1 << 20] {
             let file = in_memory(&[&*good, &bad].concat(), Format::Warc, Compression::None);

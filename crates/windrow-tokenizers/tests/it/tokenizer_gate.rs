@@ -132,10 +132,10 @@ fn admitted_files_have_the_ids_of_the_reference() {
 fn files_of_which_no_cut_is_known_go_to_another_engine() {
     let replace = |pattern: &str| json!({"type": "Replace", "pattern": {"Regex": pattern}, "content": "a"});
     let cases = [
-        (vec![("/normalizer", replace("a+b"))], "what the normalizer Replace does may depend on text far away"),
+        (vec![("/normalizer", replace("a+b"))], "what the Replace normalizer does may depend on distant text"),
         (
             vec![("/pre_tokenizer", json!({"type": "UnicodeScripts"}))],
-            "of the pre-tokenizer UnicodeScripts it is not known",
+            "it is not known how the pre-tokenizer UnicodeScripts",
         ),
         (vec![("/pre_tokenizer", split("(?<=a)b"))], "has features whose matches are not known"),
         (vec![("/pre_tokenizer", split("^b"))], "looks at the text around a match"),
@@ -169,13 +169,13 @@ fn the_engine_can_be_chosen() {
         assert!(tokenizer.engine().name().starts_with("windrow-bpe ") && tokenizer.delegated().is_none());
     }
     assert!(other.engine().name().starts_with("tokenizers 0.23"));
-    assert_eq!(other.delegated(), Some("the options request the engine of tokenizers"));
+    assert_eq!(other.delegated(), Some("the options request the tokenizers engine"));
     assert_eq!(ids(&own), ids(&automatic));
     assert_eq!(ids(&other), ids(&automatic));
 
     let scripts = with(&[("/pre_tokenizer", json!({"type": "UnicodeScripts"}))]);
     let error = load(&scripts, EngineChoice::Windrow).err().expect("refused").to_string();
-    let says = "tokenizer x.json: windrow's own engine cannot encode with it: of the pre-tokenizer UnicodeScripts it is not known";
+    let says = "tokenizer x.json: windrow's own engine cannot encode with it: it is not known how the pre-tokenizer UnicodeScripts";
     assert!(error.starts_with(says), "{error}");
     let automatic = load(&scripts, EngineChoice::Automatic).expect("loads");
     assert_eq!(ids(&load(&scripts, EngineChoice::Tokenizers).expect("loads")), ids(&automatic));

@@ -18,8 +18,8 @@ impl Found<'_> {
         let what = match (self.options.all_text, count) {
             (true, 1) => "file that is not text",
             (true, _) => "files that are not text",
-            (false, 1) => "file of other extensions",
-            (false, _) => "files of other extensions",
+            (false, 1) => "file with another extension",
+            (false, _) => "files with other extensions",
         };
         let mut note = format!("{}: {count} {what} passed over", shown(root));
         if let Some((_, foreign)) = data.first() {
@@ -58,14 +58,14 @@ impl Found<'_> {
             let is_parquet = parquet.len() >= jsonl.len();
             let hint = match root.to_string_lossy() {
                 name if is_parquet && (root.is_dir() || name.contains("://")) => {
-                    "--input-format parquet takes only Parquet".to_owned()
+                    "--input-format parquet reads only Parquet".to_owned()
                 }
                 _ if root.is_dir() => {
-                    format!("the quoted pattern '{}' takes only JSON lines", shown(&root.join("**/*.jsonl*")))
+                    format!("the quoted pattern '{}' reads only JSON lines", shown(&root.join("**/*.jsonl*")))
                 }
-                _ => "name those of one format to leave out the others".to_owned(),
+                _ => "pass only those of one format to leave out the others".to_owned(),
             };
-            return Some(format!("{}: of {} files {} ({hint})", shown(root), files.len(), groups.join("; ")));
+            return Some(format!("{}: of {} files, {} ({hint})", shown(root), files.len(), groups.join("; ")));
         }
         if self.options.walk.source {
             return None;
@@ -80,7 +80,7 @@ impl Found<'_> {
             return None;
         }
         let are = if about.len() == 1 { "is a document too" } else { "are documents too" };
-        let hint = "name the other files, or a quoted pattern, to leave it out";
+        let hint = "pass the other files, or a quoted pattern, to leave it out";
         Some(format!("{}: {} {are} ({hint})", shown(root), named(&about)))
     }
 }
@@ -111,7 +111,7 @@ fn twins(root: &Path, files: &[InputFile]) -> Option<String> {
     let (one, other) = pairs.first()?;
     let more = match pairs.len() - 1 {
         0 => String::new(),
-        more => format!(", and so {} {}", if more == 1 { "does" } else { "do" }, counted(more as u64, "more pair")),
+        more => format!("; so {} {}", if more == 1 { "is" } else { "are" }, counted(more as u64, "more pair")),
     };
     let (one, other) = (below(root, one), below(root, other));
     Some(format!(

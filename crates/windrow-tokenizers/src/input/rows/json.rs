@@ -135,7 +135,7 @@ fn values<'a>(array: &'a dyn Array) -> Result<Put<'a>> {
         }
         DataType::Map(..) => maps(array)?,
         DataType::Struct(fields) => object(fields, array.as_struct().columns())?,
-        other => return Err(ParquetError::General(format!("values of {other} have no JSON"))),
+        other => return Err(ParquetError::General(format!("values of type {other} have no JSON form"))),
     })
 }
 
@@ -407,8 +407,8 @@ mod tests {
         let mut maps = MapBuilder::new(None, Int64Builder::new(), Int64Builder::new());
         maps.append(true).unwrap();
         for (batch, reason) in [
-            (column(BinaryArray::from(vec![b"a".as_slice()])), "values of Binary have no JSON"),
-            (column(TimestampSecondArray::from(vec![1])), "values of Timestamp(s) have no JSON"),
+            (column(BinaryArray::from(vec![b"a".as_slice()])), "values of type Binary have no JSON form"),
+            (column(TimestampSecondArray::from(vec![1])), "values of type Timestamp(s) have no JSON form"),
             (column(maps.finish()), "the keys of a map must be strings, and not null"),
         ] {
             let error = put_rows(&batch, &mut Vec::new()).unwrap_err();

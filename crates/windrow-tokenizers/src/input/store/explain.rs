@@ -14,7 +14,7 @@ pub(super) fn explained(scheme: Scheme, error: &Error) -> io::Error {
     }
     let said = said(error);
     let hint = match error {
-        Error::NotFound { .. } => "it was there before; name what is there now",
+        Error::NotFound { .. } => "it was there before; pass what is there now",
         Error::NotSupported { .. } => PIPED,
         _ if matches!(status(error), Some(401 | 403)) => credentials(scheme),
         _ if said.contains("non-partial response") || said.contains("Range request not supported") => PIPED,
@@ -101,7 +101,7 @@ fn credentials(scheme: Scheme) -> &'static str {
 fn network(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::S3 => "check the network, AWS_REGION, and AWS_ENDPOINT_URL if the store is not Amazon's, and run again",
-        Scheme::Gs | Scheme::Http => "check the network and the name of the host, and run again",
+        Scheme::Gs | Scheme::Http => "check the network and the host name, and run again",
     }
 }
 

@@ -112,7 +112,7 @@ impl Stores {
                     Some(object) => InputError::Url {
                         name,
                         reason: format!("this is a folder, with {} in it", crate::shown(&object)),
-                        hint: "end it with `/` to read all that is in it",
+                        hint: "end it with `/` to read everything in it",
                     },
                     None => InputError::Missing { name },
                 })

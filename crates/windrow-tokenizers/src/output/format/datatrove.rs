@@ -46,7 +46,7 @@ impl TokenFiles for Datatrove {
         let read = Reading::open(&paths[2], 0)?.file.take(BUFFER as u64).read_to_end(&mut metadata);
         read.map_err(|error| DatasetError::io(&paths[2], &error))?;
         if !str::from_utf8(&metadata).is_ok_and(|text| metadata_says(text, dtype, count)) {
-            let what = format!("its lines do not say {} bytes an id and {count} ids", dtype.size());
+            let what = format!("its lines do not say {} bytes per id and {count} ids", dtype.size());
             return Err(DatasetError::damaged(&paths[2], what));
         }
         let wrong = |number: u64, what: String| {
@@ -56,7 +56,7 @@ impl TokenFiles for Datatrove {
         for number in 0..documents {
             let end = index.next_u64()?;
             if end < begin {
-                return wrong(number, format!("its end {end} is less than {begin} before it"));
+                return wrong(number, format!("its end {end} is less than the {begin} before it"));
             }
             if end > count {
                 return wrong(number, format!("its end {end} is beyond the {count} ids"));
@@ -67,7 +67,11 @@ impl TokenFiles for Datatrove {
             }
             begin = end;
         }
-        if begin == count { Ok(()) } else { wrong(documents, format!("the documents have {begin} of {count} ids")) }
+        if begin == count {
+            Ok(())
+        } else {
+            wrong(documents, format!("the documents account for {begin} of {count} ids"))
+        }
     }
 }
 

@@ -45,16 +45,16 @@ impl TokenFiles for Mds {
         check_columns(options, [(TOKENS, "ids"), (MASK, "masks")])?;
         let refused = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
         if let Some(bytes) = options.shard_bytes.filter(|&bytes| bytes > LARGEST_SHARD) {
-            let message = format!("a shard of {bytes} bytes is too large for mds, which holds a shard in memory");
+            let message = format!("a shard of {bytes} bytes is too large for mds, which keeps a whole shard in memory");
             return refused(&message, "give --shard-size 1GiB or less, or leave it out");
         }
         if !options.parts.is_empty() {
-            let message = "the mds format cannot be divided into parts: its folder has one index of all shards";
+            let message =
+                "output in the mds format cannot be divided into parts: its folder has one index of all shards";
             return refused(message, "omit --split, or use another --format");
         }
         if options.pack.is_some() {
-            let message =
-                "the mds format cannot be packed: its folder has no place for the files that list where documents are";
+            let message = "output in the mds format cannot be packed: its folder has no place for the files that list where documents are";
             return refused(message, "omit --pack, or use another --format");
         }
         Ok(())
@@ -370,7 +370,7 @@ fn walk(of: &Shard<'_>, visit: Visitor<'_>) -> Result<(), DatasetError> {
         let wrong = |what: String| Err(DatasetError::damaged(path, format_args!("document {number}: {what}")));
         let end = next_u32(path, &mut shard.table)?;
         if end < begin + heads {
-            return wrong(format!("its end {end} is too close to its begin {begin}"));
+            return wrong(format!("its end {end} is too close to its beginning {begin}"));
         }
         if end > bytes {
             return wrong(format!("its end {end} is beyond the {bytes} bytes of the file"));
@@ -379,7 +379,7 @@ fn walk(of: &Shard<'_>, visit: Visitor<'_>) -> Result<(), DatasetError> {
             *size = next_u32(path, &mut shard.samples)?;
         }
         if sizes.iter().sum::<u64>() + heads != end - begin {
-            return wrong("the sizes of its columns are not that of the document".to_owned());
+            return wrong("the sizes of its columns do not add up to its size".to_owned());
         }
         for (column, &size) in columns.iter().zip(&sizes) {
             if let Column::Kept(_) = column {
@@ -391,15 +391,15 @@ fn walk(of: &Shard<'_>, visit: Visitor<'_>) -> Result<(), DatasetError> {
             if *column == Column::Mask {
                 mask.clear();
                 let Some(values) = array(&block, 1) else {
-                    return wrong("its masks are no array of u8 in one dimension".to_owned());
+                    return wrong("its masks are not a one-dimensional array of u8".to_owned());
                 };
                 mask.extend_from_slice(values);
             } else if !parse_array(&block, dtype, &mut ids) {
-                return wrong(format!("its ids are no array of {dtype} in one dimension"));
+                return wrong(format!("its ids are not a one-dimensional array of {dtype}"));
             }
         }
         if samples.has_mask && (mask.len() != ids.len() || mask.iter().any(|&one| one > 1)) {
-            return wrong("it has not a mask of 0 or 1 for each id".to_owned());
+            return wrong("it does not have a mask of 0 or 1 for each id".to_owned());
         }
         if visit(&ids).is_break() {
             return Ok(());
@@ -421,7 +421,7 @@ impl ShardReader<'_> {
         let read = self.samples.seek(SeekFrom::Start(table)).and_then(|_| self.samples.read_exact(&mut found));
         read.map_err(|error| DatasetError::io(path, &error))?;
         if found != config {
-            let what = format!("byte {table}: its columns are not those of this format, element type and kept fields");
+            let what = format!("byte {table}: its columns do not match this format, element type and kept fields");
             return Err(DatasetError::damaged(path, what));
         }
         let begin = next_u32(path, &mut self.table)?;

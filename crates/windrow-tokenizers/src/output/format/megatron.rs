@@ -92,7 +92,7 @@ impl TokenFiles for Megatron {
             }
             at += length;
         }
-        if at == count { Ok(()) } else { wrong(documents, format!("the documents have {at} of {count} ids")) }
+        if at == count { Ok(()) } else { wrong(documents, format!("the documents account for {at} of {count} ids")) }
     }
 }
 

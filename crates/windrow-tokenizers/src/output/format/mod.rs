@@ -195,7 +195,7 @@ impl Format {
             let error = usage(format!("the {self} format cannot hold {dtype} ids"));
             let names: Vec<_> = allowed.iter().map(|dtype| dtype.name()).collect();
             return Err(match allowed {
-                [] => error.hint("omit --dtype: its numbers are decimal text"),
+                [] => error.hint("omit --dtype: the ids are decimal text"),
                 _ => error.hint(format!("omit --dtype or give one of {}", names.join(", "))),
             });
         }
@@ -214,7 +214,7 @@ fn check_columns(options: &OutputOptions, columns: [(&str, &str); 2]) -> Result<
     let [_, (mask, _)] = columns;
     let taken = |(name, _): &&(&str, &str)| (*name != mask || options.mask) && options.keep.iter().any(|it| it == name);
     let Some((name, what)) = columns.iter().find(taken) else { return Ok(()) };
-    let message = format!("a kept field cannot have the name {name:?}, which is that of the column of {what}");
+    let message = format!("a kept field cannot have the name {name:?}, which is taken by the column of {what}");
     Err(OutputError::new(OutputErrorKind::Usage, message)
         .hint("choose another --format, which keeps fields in a file next to the ids"))
 }

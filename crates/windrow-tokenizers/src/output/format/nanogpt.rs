@@ -29,12 +29,13 @@ impl TokenFiles for Nanogpt {
     fn check(&self, options: &OutputOptions) -> Result<(), OutputError> {
         let refused = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
         if options.append_eos.is_none() {
-            let message = "the nanogpt format ends every document with an end-of-text id, and none is known";
-            return refused(message, "name it with --eos TOKEN|ID, or use --format npy");
+            let message = "the nanogpt format ends every document with an end-of-text id, but none is known";
+            return refused(message, "pass one with --eos TOKEN|ID, or use --format npy");
         }
         if options.prepend_bos == options.append_eos {
-            let message = "the nanogpt format ends every document with the end-of-text id, so none can begin with it";
-            return refused(message, "omit --bos, name another token with --eos, or use --format npy");
+            let message =
+                "the nanogpt format ends every document with the end-of-text id, so no document can begin with it";
+            return refused(message, "omit --bos, pass another token with --eos, or use --format npy");
         }
         Ok(())
     }

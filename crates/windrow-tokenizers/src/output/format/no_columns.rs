@@ -22,8 +22,8 @@ impl TokenFiles for Columns {
     }
 
     fn check(&self, _: &OutputOptions) -> Result<(), OutputError> {
-        let error = OutputError::new(OutputErrorKind::Usage, "this build writes neither Arrow nor Parquet");
-        Err(error.hint("build windrow with the feature `parquet`, or choose another --format"))
+        let error = OutputError::new(OutputErrorKind::Usage, "this build can write neither Arrow nor Parquet");
+        Err(error.hint("build windrow with the `parquet` feature, or choose another --format"))
     }
 
     fn begin(&self, _: Files, begin: &Begin<'_>) -> Result<Box<dyn FormatWriter>, OutputError> {
@@ -31,7 +31,7 @@ impl TokenFiles for Columns {
     }
 
     fn walk(&self, shard: &Shard<'_>, _: Option<usize>, _: Visitor<'_>) -> Result<(), DatasetError> {
-        let message = format!("{}: this build does not read {}", shown(&shard.paths[0]), shard.options.format);
-        Err(DatasetError::new(DatasetErrorKind::Missing, message).hint("build windrow with the feature `parquet`"))
+        let message = format!("{}: this build cannot read {}", shown(&shard.paths[0]), shard.options.format);
+        Err(DatasetError::new(DatasetErrorKind::Missing, message).hint("build windrow with the `parquet` feature"))
     }
 }

@@ -82,7 +82,7 @@ impl TokenFiles for Npy {
         for number in 1..=documents {
             let end = offsets.next_u64()?;
             if end < begin {
-                return wrong(number, format!("{end} is less than {begin} before it"));
+                return wrong(number, format!("{end} is less than the {begin} before it"));
             }
             if end > count {
                 return wrong(number, format!("{end} is beyond the {count} ids"));
@@ -93,7 +93,7 @@ impl TokenFiles for Npy {
             }
             begin = end;
         }
-        if begin == count { Ok(()) } else { wrong(documents, format!("{begin}, and there are {count} ids")) }
+        if begin == count { Ok(()) } else { wrong(documents, format!("{begin}, but there are {count} ids")) }
     }
 }
 

@@ -91,7 +91,7 @@ impl TokenFiles for Webdataset {
             tar.file_of(number, IDS, &mut values)?;
             let count = (values.len().saturating_sub(NPY_HEADER) / dtype.size()) as u64;
             if !values.starts_with(&npy_header(dtype.descr(), count)) || !is_whole(&values, count, dtype.size()) {
-                return wrong("its ids are no array of the element type in one dimension");
+                return wrong("its ids are not a one-dimensional array of the element type");
             }
             ids.clear();
             dtype.get(&values[NPY_HEADER..], &mut ids);
@@ -99,7 +99,7 @@ impl TokenFiles for Webdataset {
                 tar.file_of(number, MASK, &mut values)?;
                 let is_array = values.starts_with(&npy_header("|u1", count)) && is_whole(&values, count, 1);
                 if !is_array || values[NPY_HEADER..].iter().any(|&one| one > 1) {
-                    return wrong("it has not a mask of 0 or 1 for each id");
+                    return wrong("it does not have a mask of 0 or 1 for each id");
                 }
             }
             if has_kept {
@@ -146,7 +146,7 @@ impl Entries<'_> {
         self.head = Some(head);
         let digits = head.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(0);
         let number = str::from_utf8(&head[..digits]).ok().and_then(|digits| digits.parse().ok());
-        number.map(Some).ok_or_else(|| self.damaged("there is no file of a document"))
+        number.map(Some).ok_or_else(|| self.damaged("no file of a document begins here"))
     }
 
     /// Reads this file of a document.
