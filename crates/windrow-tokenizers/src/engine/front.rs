@@ -207,7 +207,7 @@ impl Front {
         // The library marks the words that come from the first character of the text. Here that is the first word, so no step before the mark may
         // remove that character, make two of it, or put another one before it.
         if let Some(mark) = splits.iter().rposition(marks_first)
-            && !(normalizers.iter().all(Normalizer::keeps_first) && !splits[..mark].iter().any(puts))
+            && (!normalizers.iter().all(Normalizer::keeps_first) || splits[..mark].iter().any(puts))
         {
             return None;
         }
