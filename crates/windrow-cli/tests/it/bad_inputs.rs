@@ -77,7 +77,7 @@ fn the_first_bytes_name_what_an_input_is() {
         ("in.jsonl", b"PK\x03\x04\x14\0".to_vec(), "starts like a zip archive", "unzip -p FILE"),
         ("in.jsonl", b"PAR1\x15\x04".to_vec(), "starts like Parquet", "--input-format parquet"),
         ("in.jsonl", b"ARROW1\0\0\xff".to_vec(), "starts like Arrow data", "to_parquet"),
-        ("in.jsonl", b"id,text\n1,the path\n".to_vec(), "starts like a table", "csv.DictReader"),
+        ("in.jsonl", b"id,text\n1,the path\n".to_vec(), "starts like a CSV or TSV table", "csv.DictReader"),
         ("in.jsonl", b"It rains in spring.\n".to_vec(), "starts like plain text", "--input-format text"),
         ("in.txt", xz.to_vec(), "in.txt:1:1: not valid UTF-8 (it starts like xz data)", ".xz after"),
         (
@@ -116,7 +116,7 @@ fn a_named_file_of_another_kind_has_its_remedy() {
         ),
         ("in.jsonl.lz4", b"", &["this is lz4 data", "lz4 -dc FILE |"]),
         ("in.tar.gz", b"\x1f\x8b\x08", &["this is a tar archive", "tar -xf FILE"]),
-        ("in.csv.gz", b"\x1f\x8b\x08", &["this is a table", "csv.DictReader"]),
+        ("in.csv.gz", b"\x1f\x8b\x08", &["this is a CSV or TSV table", "csv.DictReader"]),
         ("in.arrow", b"\xff\xff\xff\xff", &["this is Arrow data", "to_parquet"]),
         ("in.jl", b"{}", &["this is JSON lines", "--input-format jsonl"]),
         ("in.dat", b"PAR1", &["this is Parquet", "--input-format parquet"]),

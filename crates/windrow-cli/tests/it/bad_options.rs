@@ -46,7 +46,7 @@ fn inputs_that_are_not_there() {
         ("in.txt missing.txt", &["missing.txt: no such file"]),
         ("no*.txt", &["no*.txt: no file matches this pattern"]),
         ("in[.txt", &["in[.txt: not a valid pattern"]),
-        ("in.csv", &["in.csv: this is a table of CSV or TSV", "hint: ", "--input-format jsonl"]),
+        ("in.csv", &["in.csv: this is a CSV or TSV table", "hint: ", "--input-format jsonl"]),
         ("in.dat", &["in.dat: its extension does not say what it holds", "--input-format"]),
         ("empty", &["empty: no input in this directory (1 files with other extensions)"]),
         ("- -", &["-: standard input can be read only once"]),

@@ -222,7 +222,7 @@ fn sizes_beyond_the_samples_are_mentioned() {
     let plan = place.line(&format!("{GUIDE} --json")).ok().summary();
     assert!(rows(&plan["tiles"]).iter().all(|tile| (256..=2048).contains(tile)), "{plan}");
     assert_eq!(plan["min_tile"], 256);
-    let says = "computation was measured from 256 to 2048 rows; for all 4096 rows in one it is extrapolated";
+    let says = "computation was measured from 256 to 2048 rows; for all 4096 rows in one tile it is extrapolated";
     assert_eq!(plan["notes"][0], says);
     assert!(place.line(GUIDE).ok().stdout.contains("tiles aligned to 128, of 256 rows or more\n"));
     // Unless that is asked for.

@@ -185,7 +185,7 @@ fn tables_that_cannot_be_are_refused() {
         65,
         &[
             "op.csv: no kernel matches --compute-kernel Gemm\n",
-            "hint: other kernels are ",
+            "hint: the other kernels are ",
             "\"aclnnMatmul_MatMulV3\", \"Cast_0\"",
         ],
     );

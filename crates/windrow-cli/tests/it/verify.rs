@@ -141,7 +141,7 @@ fn damage_is_named_with_its_file() {
     place.line(ENCODE).ok();
     std::fs::remove_file(place.path("out.offsets.npy")).unwrap();
     place.line("verify out").fails("verify out", 65, &["out.offsets.npy: it is missing"]);
-    place.line("verify out --tokenizer gpt2").fails("gpt2", 65, &["encoded with tiny.json", "not by r50k_base"]);
+    place.line("verify out --tokenizer gpt2").fails("gpt2", 65, &["encoded with tiny.json", "not with r50k_base"]);
     let missing = place.line("verify nothing --json");
     assert_eq!(missing.code, Some(2));
     assert!(missing.summary()["error"].as_str().unwrap().contains("there is no such manifest"));

@@ -158,7 +158,7 @@ fn parts_that_no_output_can_have_are_refused() {
     let options = OutputOptions { format: Format::Mds, parts, ..OutputOptions::new(directory.path().join("out"), 256) };
     let error = windrow_tokenizers::output::Output::create(&options).unwrap_err();
     assert_eq!(error.kind(), OutputErrorKind::Usage);
-    assert!(error.to_string().starts_with("the mds format cannot be divided into parts: "), "{error}");
+    assert!(error.to_string().starts_with("output in the mds format cannot be divided into parts: "), "{error}");
     assert!(error.to_string().contains("\nhint: omit --split"), "{error}");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
