@@ -191,8 +191,8 @@ fn what_has_changed_is_named_and_nothing_is_lost() {
     refused(&format!("{resume} --bos 258"), "the option bos was null and is now 258");
     refused(&format!("{resume} --limit 5000"), "the option limit was null and is now 5000");
     refused(&format!("{resume} --sample 50%"), "the option sample was null and is now 0.5");
-    refused(&resume.replace("tiny.json", "gpt2"), "the tokenizer was \"tiny.json\" and is \"r50k_base\"");
-    refused(&resume.replace("encode c", "encode c c/3.txt"), "the number of inputs was 5 and is 6");
+    refused(&resume.replace("tiny.json", "gpt2"), "the tokenizer was \"tiny.json\" and is now \"r50k_base\"");
+    refused(&resume.replace("encode c", "encode c c/3.txt"), "the number of inputs was 5 and is now 6");
     refused(
         &resume.replace("encode c", "encode c/3.txt c/1.jsonl c/2.jsonl.gz c/4.jsonl.xz c/5.jsonl.bz2"),
         "the name of input 1 was",
