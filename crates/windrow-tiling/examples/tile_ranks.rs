@@ -1,4 +1,4 @@
-//! Where tiling stops paying as ranks are added, by the planner and a model of the links, for a table of `book/src/plan.md`.
+//! The number of ranks from which on tiling does not pay, by the planner and a model of the links, for a table of `book/src/plan.md`.
 //!
 //! `cargo run --release -p windrow-tiling --example tile_ranks` prints them; with `-- all`, it prints every plan as a line of CSV.
 

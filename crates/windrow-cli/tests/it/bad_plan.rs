@@ -62,7 +62,11 @@ fn arguments() {
         ),
         (
             format!("{good} --fused-kernel"),
-            &["not for one kernel that fuses both", "it may take less time\nthan `bound`", "hint: time it at this shape"],
+            &[
+                "not for one kernel that fuses both",
+                "it may take less time\nthan `bound`",
+                "hint: time it at this shape",
+            ],
         ),
         (format!("{good} --per-tile -1"), &["'-1' for '--per-tile", "give microseconds, 0 or more"]),
         (format!("{good} --fixed-costs 5"), &["'5' for '--fixed-costs", "such as 5,10"]),

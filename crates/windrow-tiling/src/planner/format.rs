@@ -1,6 +1,6 @@
 //! The formats that measured times can be read from.
 
-/// What a `--cost` file holds.
+/// The contents of a `--cost` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum CostFormat {

@@ -37,7 +37,7 @@ pub struct PlanRequest {
     #[cfg_attr(feature = "command", arg(long, value_name = "RANKS", value_parser = ranks, allow_negative_numbers = true))]
     pub ranks: u64,
 
-    /// What the --cost files hold: samples, or a profiler's table, whose kernels are chosen by name.
+    /// Contents of the --cost files: samples, or a profiler's table, whose kernels are chosen by name.
     #[cfg_attr(
         feature = "command",
         arg(long, value_name = "FORMAT", value_enum, default_value = "samples", requires = "cost")

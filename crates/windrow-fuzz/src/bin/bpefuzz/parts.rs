@@ -21,7 +21,7 @@ const PARTS: [&str; 44] = [
 /// Texts of a round.
 const TEXTS: usize = 250;
 
-/// In one of so many rounds the library loads a file three times, because its hash tables differ from load to load.
+/// Rounds for each round in which the library loads a file three times, because its hash tables differ from load to load.
 const THREE_LOADS: u64 = 8;
 
 /// The numbers of rounds: compared, compared with three loads of the library, refused by one side, and on the engine of the library.
