@@ -230,8 +230,8 @@ fn sizes_beyond_the_samples_are_mentioned() {
     assert!(rows(&plan["tiles"]).contains(&128), "{plan}");
     for (place, lane) in ["computation", "communication"].into_iter().enumerate() {
         let says = format!(
-            "{lane} was measured from 256 to 2048 rows; for the planned tiles of 128 rows and all 4096 rows in one it is \
-             extrapolated"
+            "{lane} was measured from 256 to 2048 rows; for the planned tiles of 128 rows and all 4096 rows in one tile it \
+             is extrapolated"
         );
         assert_eq!(plan["notes"][place], says);
     }
