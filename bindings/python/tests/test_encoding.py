@@ -253,7 +253,7 @@ def test_what_is_wrong_is_named() -> None:
         tokenizer.encode_batch(["a", 1])
     with pytest.raises(TypeError, match="is_pretokenized=False takes texts"):
         tokenizer.encode_batch(["a"], is_pretokenized=True)
-    with pytest.raises(TypeError, match="encode takes one"):
+    with pytest.raises(TypeError, match="encode takes a single text"):
         tokenizer.encode_batch("abc")
     with pytest.raises(windrow.ItemError, match="item 1: has half of a surrogate pair"):
         tokenizer.encode_batch(["ok", "bad \ud800"])
@@ -282,7 +282,7 @@ def test_vocabularies_of_tiktoken() -> None:
     assert pickle.loads(pickle.dumps(tokenizer)).encode_batch_ids(["Hello"]).tolist() == [[15496]]
     with pytest.raises(windrow.TokenizerError, match="has no tokenizer.json"):
         tokenizer.add_tokens(["x"])
-    with pytest.raises(windrow.ItemError, match="item 0: .*it has no file for this vocabulary"):
+    with pytest.raises(windrow.ItemError, match="item 0: .*this vocabulary has no tokenizer.json"):
         tokenizer.encode_batch([["a", "word"]], is_pretokenized=True)
     assert windrow.encode_batch_ids(tokenizers.Tokenizer.from_str(byte_level()), ["ab"]).tolist() == [[256]]
 

@@ -102,7 +102,7 @@ def test_a_manifest_repeats_its_run(tmp_path: pathlib.Path) -> None:
     summary = windrow.encode_files(lines, tmp_path / "other" / "a", **options, threads=1)
     assert files(tmp_path / "other") == files(tmp_path)
     assert (tmp_path / "a.val.kept.jsonl").read_text().startswith('{"a,b":1,"titel":null}\n')
-    missing = 'no document has the field "titel" of keep: all its values are null; the first document has "title"'
+    missing = 'no document has the field "titel" of keep, so all its values are null; the first document has "title"'
     assert summary["notes"].count(missing) == 1
 
 

@@ -106,7 +106,7 @@ def test_what_cannot_be_loaded(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     (tmp_path / "folder" / "tokenizer.json").write_text(byte_level())
     monkeypatch.chdir(tmp_path)
     for name in ("gpt5", "gpt-4o", "./gpt2", "", "folder"):
-        with pytest.raises(windrow.TokenizerError, match=r"hint: .*from_file reads files") as caught:
+        with pytest.raises(windrow.TokenizerError, match=r"hint: .*from_file loads files") as caught:
             windrow.Tokenizer.from_tiktoken(name)
         assert "path" not in str(caught.value)
     for text in ("", "{", "[]", "[" * 200_000, '{"model": 3}'):
@@ -223,7 +223,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str | None]] = {
     "model of another type": (lambda it: it.update(model=[]), "model: invalid type"),
     "vocabulary of another type": (lambda it: it["model"].update(vocab=[]), "model.vocab"),
     "added tokens of another type": (lambda it: it.update(added_tokens={}), "added_tokens"),
-    "no bytes": (lambda it: it["model"].update(vocab={"ab": 0}, merges=[]), "without tokens for"),
+    "no bytes": (lambda it: it["model"].update(vocab={"ab": 0}, merges=[]), "lacks tokens for"),
     "template": (lambda it: it["post_processor"].update(special_tokens={}), "not in special_tokens"),
     "template of unknown ids": (
         lambda it: it["post_processor"]["special_tokens"]["<s>"].update(ids=[4_000_000_000]),

@@ -212,7 +212,7 @@ def test_names_and_paths(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
         assert len(windrow.encode_batch_ids(path, ["Hello world"])[0]) == 11
         assert windrow.Tokenizer.from_file(path).get_vocab_size() == 258
     assert windrow.Tokenizer.from_file("gpt2").get_vocab_size() == 258
-    with pytest.raises(windrow.TokenizerError, match="a directory without tokenizer.json"):
+    with pytest.raises(windrow.TokenizerError, match="a directory without a tokenizer.json"):
         windrow.Tokenizer.from_file("cl100k")
     with pytest.raises(FileNotFoundError, match=r"no such file\nhint: "):
         windrow.Tokenizer.from_file("o200k_base")

@@ -7,7 +7,8 @@
 [[15496, 995], [], [15496]]
 
 Texts get the special tokens that a tokenizer's file puts around them, such as ``[CLS]`` and ``[SEP]``, unless ``add_special_tokens=False``.
-``encode_files`` and ``count`` add none by default: see there. ``batch.values`` and ``batch.offsets`` are flat memory, which numpy, pyarrow, polars and duckdb read without a copy.
+By default, ``encode_files`` and ``count`` add none. ``batch.values`` and ``batch.offsets`` are flat memory, which numpy, pyarrow, polars and
+duckdb read without a copy.
 
 >>> encoding = tokenizer.encode("Hello wörld")
 >>> encoding.tokens, encoding.offsets
@@ -87,9 +88,9 @@ def __dir__() -> list[str]:
 def encode_batch_ids(
     tokenizer: object, texts: Iterable[str | bytes] | object, add_special_tokens: bool = True
 ) -> Ragged:
-    """The ids of all texts, by a ``Tokenizer``, what ``Tokenizer(...)`` takes, a name of tiktoken or the path of a file.
+    """The ids of all texts. The tokenizer is a ``Tokenizer``, an argument of ``Tokenizer(...)``, a tiktoken name or a file path.
 
-    A tokenizer of another library is copied at each call, because it may have changed; make a ``Tokenizer`` of it to encode more
-    than once.
+    A tokenizer of another library is copied at each call, because it may have changed. To encode more than once, convert it to
+    a ``Tokenizer`` first.
     """
     return Tokenizer._of(tokenizer).encode_batch_ids(texts, add_special_tokens)

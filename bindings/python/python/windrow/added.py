@@ -10,7 +10,7 @@ _FIELDS = ("content", "single_word", "lstrip", "rstrip", "normalized", "special"
 class AddedToken:
     """A token that texts are searched for before anything else.
 
-    It equals the token of Hugging Face's library with the same attributes.
+    It compares equal to the token of Hugging Face's library that has the same attributes.
     """
 
     __slots__ = {
@@ -37,7 +37,7 @@ class AddedToken:
 
     @property
     def normalized(self) -> bool:
-        """True if the token is searched in the normalized text: by default, unless it is special."""
+        """True if the token is searched for in the normalized text. The default is True unless the token is special."""
         return not self.special if self._normalized is None else self._normalized
 
     @normalized.setter

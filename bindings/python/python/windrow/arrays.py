@@ -1,4 +1,4 @@
-"""Batches as arrays of numpy."""
+"""Batches as numpy arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["to_numpy"]
 
 
 def to_numpy(batch: Ragged, pad_id: int | None) -> Any:
-    """An array for each item, without a copy, or one matrix that is filled up with ``pad_id``."""
+    """One array for each item, without a copy, or a single matrix padded with ``pad_id``."""
     values, offsets = numpy.asarray(batch.values), numpy.asarray(batch.offsets)
     if pad_id is None:
         return numpy.split(values, offsets[1:-1]) if len(batch) else []

@@ -25,11 +25,11 @@ _open: weakref.WeakSet[_windrow.Batcher] = weakref.WeakSet()
 class Batcher(_windrow.Batcher, Generic[Item, Result]):
     """Runs ``function`` on lists of items that many threads and tasks hand in one by one.
 
-    The next batch is what has come while the last one ran: an idle function runs at once, and no timer holds an item up. The function runs on
-    one thread, and returns as many results as it got items; a result that is an exception is raised for its item. An exception of the
-    function itself is raised for all items of the batch: a result counts when the function has returned all of them.
+    The next batch consists of the items that arrived while the last one ran. An idle function runs at once; no timer delays an item. The
+    function runs on one thread, and returns as many results as it got items. A result that is an exception is raised for its item. An
+    exception that the function itself raises is raised for all items of the batch, since results count only after all are returned.
 
-    ``limit`` bounds the items of a batch, ``queue`` those that are handed in and have no result: further calls wait for room.
+    ``limit`` bounds the items of a batch, ``queue`` the items that have been handed in and have no result yet. Further calls wait for room.
 
     >>> lengths = Batcher(lambda texts: [len(text) for text in texts])
     >>> lengths.call("four")
@@ -51,15 +51,15 @@ class Batcher(_windrow.Batcher, Generic[Item, Result]):
         return result
 
     def submit(self, item: Item) -> asyncio.Future[Result]:
-        """A future of the running event loop, for the result for an item. To cancel it takes the item back, if its batch has not begun."""
+        """A future of the running event loop for an item's result. Cancelling it withdraws the item if its batch has not begun."""
         return super().submit(item)
 
     def stats(self) -> dict[str, Any]:
-        """What has happened so far: ``items``, ``batches``, their ``sizes``, waits in seconds, and the ``verdict`` whether batches pay."""
+        """What has happened so far: ``items``, ``batches``, their ``sizes``, waits in seconds, and a ``verdict`` on whether batches pay off."""
         return super().stats()
 
     def close(self) -> None:
-        """Takes no more items, and returns when all items that were handed in before have results."""
+        """Accepts no more items, and returns when all items that were handed in before have results."""
         super().close()
 
     def __enter__(self) -> Batcher[Item, Result]:

@@ -1,4 +1,4 @@
-"""What windrow raises besides the exceptions of Python."""
+"""The exceptions that windrow raises in addition to Python's own."""
 
 __all__ = ["InputError", "ItemError", "TokenizerError", "WindrowError"]
 
@@ -8,7 +8,7 @@ class WindrowError(Exception):
 
 
 class TokenizerError(WindrowError, ValueError):
-    """A tokenizer cannot be loaded, or does not support what is asked of it."""
+    """A tokenizer cannot be loaded, or does not support the requested operation."""
 
 
 class InputError(WindrowError, ValueError):
@@ -18,7 +18,7 @@ class InputError(WindrowError, ValueError):
 class ItemError(WindrowError, ValueError):
     """An item of a batch has no result.
 
-    Nothing of the batch is returned. ``item`` is the place of the first such item in the batch, from 0.
+    Nothing of the batch is returned. ``item`` is the index of the first such item in the batch, counted from 0.
     """
 
     item: int

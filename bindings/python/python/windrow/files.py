@@ -1,4 +1,4 @@
-"""Whole corpora: what the commands ``windrow encode`` and ``windrow count`` do, as functions."""
+"""Functions for whole corpora that do what the commands ``windrow encode`` and ``windrow count`` do."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Progress(NamedTuple):
     """How far a run has come."""
 
     stored_bytes: int
-    """Bytes of the inputs, as stored, whose documents are encoded."""
+    """Bytes, as stored, of the inputs whose documents are encoded."""
     total_bytes: int | None
-    """Those of all inputs, if known."""
+    """Bytes of all inputs, if known."""
     documents: int
     text_bytes: int
     tokens: int
@@ -45,7 +45,7 @@ class Documents(TypedDict):
     skipped: int
     failed: int
     left_out: NotRequired[int]
-    """Documents that ``sample`` did not choose; only with it."""
+    """Documents that ``sample`` did not choose; present only with ``sample``."""
 
 
 class Input(TypedDict):
@@ -53,19 +53,19 @@ class Input(TypedDict):
 
     name: str
     documents: int
-    """Read, good and bad."""
+    """Number of documents read, good and bad."""
     bytes: int
-    """Of text, in the written documents."""
+    """Bytes of text in the written documents."""
     tokens: int
 
 
 class Summary(TypedDict):
-    """What ``encode_files`` has done."""
+    """The account of a run of ``encode_files``."""
 
     schema: int
     documents: Documents
     bytes: int
-    """Of text, in the written documents."""
+    """Bytes of text in the written documents."""
     tokens: int
     special_tokens: int
     """Ids of special tokens that come from the texts."""
@@ -93,7 +93,7 @@ class Counted(TypedDict):
 
 
 class Counts(TypedDict):
-    """What ``count`` has found."""
+    """The result of ``count``."""
 
     tokenizer: str
     files: list[Counted]
@@ -112,19 +112,19 @@ def encode_files(
 ) -> Summary:
     """Encodes files into token files, as ``windrow encode`` does, and returns its account.
 
-    ``inputs`` are files, folders or patterns, and ``output`` is the prefix of the files to write. ``tokenizer`` is a ``Tokenizer``, what
-    ``Tokenizer(...)`` takes, a path object, or a text: a name of tiktoken, or else the path of a ``tokenizer.json``, as in the command. So a file
-    called ``gpt2`` is ``"./gpt2"``.
+    ``inputs`` are files, folders or patterns, and ``output`` is the prefix of the files to write. ``tokenizer`` is a ``Tokenizer``, an
+    argument of ``Tokenizer(...)``, a path object, or a string: a tiktoken name or else the path of a ``tokenizer.json``, as in the command. So
+    a file called ``gpt2`` is ``"./gpt2"``.
 
-    The options are those of the command (``windrow.options.EncodeOptions`` and ``windrow encode --help``), and None is no option. Those of a
-    manifest repeat its run: ``encode_files(inputs, output, **manifest["options"])``. A document
-    gets no special tokens around it, unless ``add_special_tokens``: documents of a corpus have an end of text between them
-    (``append_eos``). Special tokens that are written in a text are text, whatever a ``Tokenizer`` does with them, unless
-    ``special_in_text``. Calls that encode texts do the opposite of both by default. With ``progress=True`` the library tqdm draws a bar; a
-    function is called with a ``Progress`` some forty times a second, and what it raises ends the run.
+    The options are those of the command (``windrow.options.EncodeOptions`` and ``windrow encode --help``). None means that an option is not
+    given. The options in a manifest repeat its run: ``encode_files(inputs, output, **manifest["options"])``. A document gets no special
+    tokens around it unless ``add_special_tokens`` is set: the documents of a corpus have an end-of-text token between them
+    (``append_eos``). Special tokens that are written in a text are encoded as text, whatever a ``Tokenizer`` does with them, unless
+    ``special_in_text`` is set. Calls that encode texts do the opposite of both by default. With ``progress=True`` the tqdm library draws a
+    bar. A function is called with a ``Progress`` about forty times a second, and an exception that it raises ends the run.
 
     After an error nothing is published. A bad document or option raises ``InputError``, a file that cannot be read or written ``OSError``,
-    an output that exists ``FileExistsError``. ``notes`` of the result are what the command would print as notes.
+    an output that exists ``FileExistsError``. ``notes`` in the result contains the notes that the command would print.
 
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -156,11 +156,11 @@ def count(
     on_error: Literal["fail", "skip"] = "fail",
     **options: Unpack[CountOptions],
 ) -> Counts:
-    """Counts the tokens of files and folders, as ``windrow count`` does: what ``encode_files`` would write.
+    """Counts the tokens of files and folders, as ``windrow count`` does: the tokens that ``encode_files`` would write.
 
     ``tokenizer`` and ``special_in_text`` are as for ``encode_files``, and no special tokens are added. The options are those of the command
-    (``windrow.options.CountOptions``). A file with a bad document or that cannot be read raises its error when all others are counted: the
-    error's attribute ``counts`` is the result, without that file. With ``on_error="skip"`` it is listed under ``errors``. Binary files of
+    (``windrow.options.CountOptions``). If a file cannot be read or has a bad document, its error is raised after all other files have been
+    counted: the error's attribute ``counts`` is the result without that file. With ``on_error="skip"`` it is listed under ``errors``. Binary files of
     folders are listed under ``binary``.
 
     >>> import pathlib, tempfile

@@ -9,7 +9,7 @@ Two functions do the work of a range of rows: ``compute(begin, end)`` and ``comm
 >>> len(plan.tiles) > 1 and plan.predicted < plan.serial
 True
 
-The idea of tiles from fitted costs is that of Huawei's guide to fused operators of computation and communication (MC2).
+The idea of choosing tiles by fitted costs comes from Huawei's guide to operators that fuse computation and communication (MC2).
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ MOST = 16.0
 
 @dataclass(frozen=True)
 class Plan:
-    """How to cut. Times are in microseconds."""
+    """A decision about how to cut. Times are in microseconds."""
 
     tiles: list[int]
-    """Rows of each tile, in order. A single one means that tiles do not pay."""
+    """Rows of each tile, in order. A single tile means that cutting does not pay."""
     predicted: float
     serial: float
-    """Predicted without tiles."""
+    """The predicted time without tiles."""
     gap: float
-    """The best cut is faster by this share at most."""
+    """The largest share by which another cut can be faster."""
     explanation: str
 
     def __str__(self) -> str:
@@ -155,18 +155,18 @@ class Profile(_windrow.Profile):
 
 
 def plan(rows: int, compute: Samples, communicate: Samples, *, align: int = 1, most_tiles: int | None = None) -> Plan:
-    """The best cut of this number of rows, by samples as for ``Profile.of``."""
+    """The best cut of this number of rows, given samples as for ``Profile.of``."""
     return Profile.of(compute, communicate, align=align, most_tiles=most_tiles).plan(rows)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happened. Times are in microseconds since the call began."""
+    """A record of a run. Times are in microseconds since the call began."""
 
     tiles: list[int]
     elapsed: float
     compute: list[tuple[float, float]]
-    """Begin and end of each tile."""
+    """Start and end of each tile."""
     communicate: list[tuple[float, float]]
     predicted: float | None = None
 
@@ -195,8 +195,8 @@ def run(
     """Runs the tiles through both functions, each of which is called with the first row of a tile and the one after its last.
 
     This thread computes and another one communicates, in the order of the tiles. A single tile needs no other thread. If a function raises,
-    no further tile begins, and this call raises it. With ``communicate_all`` all tiles are communicated nevertheless: then other
-    processes that take part do not wait for this one.
+    no further tile begins, and this call raises it. With ``communicate_all`` all tiles are communicated nevertheless, so that
+    other processes that take part do not wait for this one.
     """
     sizes = _counts("tiles", tiles.tiles if isinstance(tiles, Plan) else tiles)
     _function("compute", compute)
@@ -306,8 +306,8 @@ def calibrate(
     with other processes, all of them call this with the same arguments, and ``slowest`` returns the largest values of all processes for its
     own, so that all call the functions equally often. ``shape`` are further arguments of ``Profile.of``.
 
-    Contention is what makes the prediction of about four tiles as long as they take. So it covers all that tiles cost beyond their
-    samples: two threads on one CPU, hand-overs, a link that only looks idle.
+    Contention is the factor with which the prediction for about four tiles matches the time they take. So it covers everything that
+    tiles cost beyond their samples: two threads on one CPU, hand-overs, a link that only looks idle.
     """
     rows = _counts("rows", rows)
     for name, work in (("compute", compute), ("communicate", communicate), ("slowest", slowest)):

@@ -1,4 +1,4 @@
-"""The parts of a tokenizer as objects of ``tokenizers``, and tokenizers of ``transformers``."""
+"""The parts of a tokenizer as objects of ``tokenizers``, and whole tokenizers for ``transformers``."""
 
 from __future__ import annotations
 

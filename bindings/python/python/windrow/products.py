@@ -1,4 +1,4 @@
-"""Matrix products that overlap with their collective, of arrays of numpy.
+"""Products of numpy matrices that overlap with their collective.
 
 A communicator is one of mpi4py, or a ``Rank`` of a ``Group``, whose ranks are threads of this process:
 
@@ -42,7 +42,7 @@ __all__ = [
 OPERATIONS = ("matmul-all-reduce", "matmul-reduce-scatter", "all-gather-matmul")
 
 AGREED: dict[Any, tuple[list[int], float | None]] = {}
-"""The rows of tiles and the predicted time that ranks agreed about, by the kind of call. Each call compares what is here."""
+"""The rows of tiles and the predicted time that ranks agreed on, for each kind of call. Each call compares the entry."""
 
 Array = np.ndarray[Any, Any]
 Tiles = int | Sequence[int] | Plan | None
@@ -50,7 +50,7 @@ Result = TypeVar("Result")
 
 
 class Communicator(Protocol):
-    """What is used of a communicator of mpi4py."""
+    """The methods of an mpi4py communicator that are used here."""
 
     def Get_rank(self) -> int:
         """The number of this rank."""
@@ -72,7 +72,7 @@ class Communicator(Protocol):
 
 
 class RankError(WindrowError):
-    """A rank failed, so all of them have no result. ``rank`` is the first one that did."""
+    """A rank failed, so no rank has a result. ``rank`` is the first rank that failed."""
 
     rank: int
 
@@ -85,7 +85,7 @@ class RankError(WindrowError):
 
 
 class Group:
-    """Ranks in one process, a thread each, for tests and for learning."""
+    """Ranks in one process, one thread each, for tests and for learning."""
 
     def __init__(self, size: int) -> None:
         size = _count("size", size)
@@ -237,8 +237,8 @@ def matmul_all_reduce(
 ) -> Array:
     """The sum over all ranks of ``a @ b``, on all ranks: m x k times k x n. Ranks may have different k.
 
-    ``tiles`` is their number, their rows, or a ``Plan``; otherwise the ``profile`` of rank 0 decides. Without both there is one tile. What
-    rank 0 decides holds for all. ``out`` must be contiguous; ``outcomes`` gets what happened on this rank. If one rank fails, all raise
+    ``tiles`` is the number of tiles, their rows, or a ``Plan``; otherwise the ``profile`` of rank 0 decides. Without both there is one tile. What
+    rank 0 decides holds for all. ``out`` must be contiguous; ``outcomes`` gets this rank's ``Outcome``. If one rank fails, all raise
     ``RankError``.
     """
 
@@ -275,7 +275,7 @@ def matmul_reduce_scatter(
 ) -> Array:
     """This rank's rows of the sum over all ranks of ``a @ b``: m x k times k x n gives m / ranks x n. Rank 0 gets the first rows.
 
-    The arguments are those of ``matmul_all_reduce``. Rows of tiles are those of all ranks together.
+    The arguments are those of ``matmul_all_reduce``. The rows of a tile are counted over all ranks together.
     """
 
     def prepared() -> _Call:
@@ -314,7 +314,7 @@ def all_gather_matmul(
 ) -> Array:
     """The rows of all ranks times ``b``: m / ranks x k times k x n gives m x n. The rows of rank 0 come first. Ranks may have different n.
 
-    The arguments are those of ``matmul_all_reduce``. Rows of tiles are those of all ranks together.
+    The arguments are those of ``matmul_all_reduce``. The rows of a tile are counted over all ranks together.
     """
 
     def prepared() -> _Call:
@@ -480,7 +480,7 @@ def calibrate_matmul(
 ) -> Profile:
     """Measures the tiles of a product and its collective. All ranks call it with the same arguments, and all get the same profile.
 
-    Where rows are dealt out to ranks, ``rows`` are multiples of their number.
+    If rows are divided among ranks, ``rows`` must be multiples of the number of ranks.
     """
     _check(comm)
     failed = None

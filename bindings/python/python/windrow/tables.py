@@ -1,4 +1,4 @@
-"""Columns of ids for libraries that work on tables of Arrow, such as Ray Data and datasets."""
+"""Columns of ids for libraries that work on Arrow tables, such as Ray Data and datasets."""
 
 from os import PathLike
 from typing import Any
@@ -37,7 +37,7 @@ class EncodeColumn:
         self.add_special_tokens: bool = add_special_tokens
 
     def __call__(self, table: Any) -> Any:
-        """The table with one more column; one that has its name is replaced."""
+        """The table with one more column, which replaces a column of the same name."""
         import pyarrow  # type: ignore[import-untyped]
 
         if not hasattr(table, "column_names"):
@@ -61,7 +61,7 @@ def encode_dataset(
     concurrency: int = 1,
     **options: Any,
 ) -> Any:
-    """A dataset of Ray Data with the ids of a column of texts.
+    """A Ray Data dataset with the ids of a column of texts.
 
     ``concurrency`` actors hold the tokenizer, each with the CPUs that Ray gives it: ``num_cpus=4`` is passed on to ``map_batches``, as all
     ``options`` are. Rows stay in their batches, and a batch whose actor has died is encoded again by Ray.

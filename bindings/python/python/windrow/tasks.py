@@ -37,7 +37,7 @@ if hasattr(os, "register_at_fork"):
 
 
 async def on_thread(call: Callable[..., Result], *arguments: object, **settings: object) -> Result:
-    """Calls a function on another thread. When the task is cancelled, what the function does in windrow ends within an item."""
+    """Calls a function on another thread. When the task is cancelled, the function's work in windrow ends within one item."""
     stop = Stop()
     try:
         work = functools.partial(call, *arguments, **settings)

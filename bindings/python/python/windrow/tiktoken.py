@@ -7,7 +7,7 @@
 >>> encoding.decode(encoding.encode_ordinary("hello world"))
 'hello world'
 
-Batches take all CPUs of the process: ``num_threads`` is accepted and has no effect. Nothing is downloaded.
+Batches use all CPUs of the process: ``num_threads`` is accepted and has no effect. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def list_encoding_names() -> list[str]:
 
 
 def get_encoding(encoding_name: str) -> Encoding:
-    """The encoding with this name, loaded once a process."""
+    """The encoding with this name, loaded once per process."""
     if not isinstance(encoding_name, str):
         raise ValueError(f"Expected a string in get_encoding, got {type(encoding_name)}")
     with _lock:
@@ -107,7 +107,7 @@ def encoding_for_model(model_name: str) -> Encoding:
 class Encoding:
     """A vocabulary of tiktoken, with its special tokens.
 
-    Other vocabularies are made of their ranks: ``Encoding("mine", pat_str=.., mergeable_ranks=.., special_tokens=..)``.
+    Other vocabularies are built from their ranks: ``Encoding("mine", pat_str=.., mergeable_ranks=.., special_tokens=..)``.
     """
 
     name: str
@@ -169,9 +169,10 @@ class Encoding:
         return self._ordinary([text]).values.tolist()
 
     def encode(self, text: str, *, allowed_special: Special = frozenset(), disallowed_special: Forbidden = "all") -> list[int]:
-        """The ids of a text. A special token in it is a ``ValueError``, unless it is allowed or not disallowed.
+        """The ids of a text. A special token in it raises ``ValueError``, unless it is allowed or not disallowed.
 
-        Allowed ones become their ids. What is neither allowed nor disallowed is text: ``disallowed_special=()`` makes text of all.
+        Allowed ones become their ids. A special token that is neither allowed nor disallowed is text: ``disallowed_special=()`` makes all
+        of them text.
         """
         allowed = self._allowed(text, allowed_special, disallowed_special)
         return self._with_special(text, allowed) if allowed else self.encode_ordinary(text)
@@ -237,11 +238,11 @@ class Encoding:
     # Decoding
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        """The bytes of ids; ``KeyError`` names an id without a token."""
+        """The bytes of ids; a ``KeyError`` reports an id without a token."""
         return b"".join(self.decode_tokens_bytes(tokens))
 
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
-        """The text of ids; ``errors`` says what becomes of bytes that are not UTF-8, as for ``bytes.decode``."""
+        """The text of ids; ``errors`` determines what happens to bytes that are not UTF-8, as in ``bytes.decode``."""
         return self.decode_bytes(tokens).decode("utf-8", errors)
 
     def decode_single_token_bytes(self, token: int) -> bytes:
@@ -253,7 +254,7 @@ class Encoding:
         return [*map(self._token_bytes.__getitem__, tokens)]
 
     def decode_with_offsets(self, tokens: Sequence[int]) -> tuple[str, list[int]]:
-        """The text of ids, and the character at which each begins: the first one of which it has a byte."""
+        """The text of ids, and the index of the character at which each id begins: the first character of which the id has a byte."""
         parts, length, offsets = self.decode_tokens_bytes(tokens), 0, []
         for part in parts:
             offsets.append(max(0, length - (0x80 <= part[0] < 0xC0)))
@@ -373,7 +374,7 @@ class Encoding:
         ranks, end = self._mergeable_ranks, len(piece)
         if not piece or piece in ranks:
             return [ranks[piece]] if piece else []
-        # Each part has its end, which is the begin of the next, and the begin of the one before. A part that was merged ends at 0.
+        # Each part has its end, which is the start of the next, and the start of the one before. A part that was merged ends at 0.
         ends, before = [*range(1, end + 1)], [*range(-1, end)]
         heap = [(ranks[pair], at, at + 2) for at in range(end - 1) if (pair := piece[at : at + 2]) in ranks]
         heapify(heap)
@@ -406,7 +407,7 @@ def _last_character(part: bytes) -> bytes:
 
 
 def _compiled(tokens: frozenset[str]) -> tuple[str, re.Pattern[str]]:
-    """The common begin of all tokens, and a pattern for one of them, the longest first."""
+    """The common prefix of all tokens, and a pattern for one of them, the longest first."""
     longest_first = sorted(tokens, key=len, reverse=True)
     return os.path.commonprefix(longest_first), re.compile(f"({'|'.join(map(re.escape, longest_first))})")
 
