@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes a record of what `windrow bench --json FILE` has measured.
+"""Turns the results of `windrow bench --json FILE` into a record.
 
     bench/regret.py FILE.json --record regret [--machine "Intel(R) Xeon(R) Processor x16" --commit abc1234]
 
-A line is a cell. `harm` is the time of windrow by that of the plain code, `regret` by that of the best choice by hand. Both are those of the half of
-the repetitions in which they are smaller, so that a loss is one that both halves show. `control` is the plain code by itself.
+Each line is a cell. `harm` is windrow's time relative to that of the plain code, and `regret` relative to that of the best hand-picked choice. Both are
+from the half of the repetitions in which they are smaller, so that a loss is one that both halves show. `control` is the plain code relative to itself.
 """
 
 import argparse
@@ -32,8 +32,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--record", required=True, metavar="NAME")
-    parser.add_argument("--machine", help="that of the file, if it is not this one")
-    parser.add_argument("--commit", help="that of the command, if it is not this one")
+    parser.add_argument("--machine", help="machine on which the file was made, if not this one")
+    parser.add_argument("--commit", help="commit of the command that made the file, if not this one")
     options = parser.parse_args()
     found = json.loads(options.file.read_text())
     cells = [line(cell) for cell in found["cells"]]

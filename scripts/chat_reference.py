@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compares `windrow encode --chat --loss assistant` with apply_chat_template of Hugging Face's transformers.
+"""Compares `windrow encode --chat --loss assistant` with apply_chat_template in Hugging Face's transformers.
 
     pip install transformers jinja2
     scripts/chat_reference.py --windrow target/release/windrow [--tokenizer tokenizer.json ...] [--rows 1000]
-    scripts/chat_reference.py --record      # writes the tokenizer and the expectations of tests/it/chat.rs
+    scripts/chat_reference.py --record      # writes the tokenizer and the expected results for tests/it/chat.rs
 
-Templates are those of crates/windrow-tokenizers/tests/chat/templates. Conversations are generated, from a seed. A template with
-{% generation %} has the masks of return_assistant_tokens_mask. For one without, this script follows the rule of
-book/src/encode.md with the texts of transformers. A row is equal if both refuse it, or if ids and masks are equal. A row from which the
+The templates are those in crates/windrow-tokenizers/tests/chat/templates. Conversations are generated from a seed. For a template with
+{% generation %}, the masks come from return_assistant_tokens_mask. For a template without it, this script applies the rule in
+book/src/encode.md to the texts of transformers. A row is equal if both refuse it, or if its ids and masks are equal. A row from which the
 template drops a message counts as refused by transformers.
 """
 
@@ -398,7 +398,7 @@ def main():
     parser.add_argument("--tokenizer", action="append")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--show", type=int, default=0, help="print the first rows that differ")
+    parser.add_argument("--show", type=int, default=0, help="number of differing rows to print for each template")
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     if options.record:

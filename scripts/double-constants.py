@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Doubles and halves each constant of windrow-plan, one at a time, and says whether a unit test notices.
+"""Doubles and halves each constant of windrow-plan, one at a time, and reports whether a unit test notices.
 
     scripts/double-constants.py [NAME | file.rs]...
 
-A line for each: `killed` (a test fails), `broken` (does not compile), or `survived`, after which the exit status is 1. Constants are the `const`
-items of numbers, and the functions and fields that are a multiple of a primitive of the machine. Works in a temporary clone.
+Prints one line per change: `killed` (a test fails), `broken` (does not compile), or `survived`, which makes the exit status 1. Constants are numeric
+`const` items, and functions and fields that are a multiple of one of the machine's primitives. Works in a temporary clone.
 """
 
 import os
@@ -57,7 +57,7 @@ def main():
             except subprocess.TimeoutExpired:
                 return False
 
-        assert cargo(), "the tests fail before anything is changed"
+        assert cargo(), "the tests fail even without a change"
         for path, name, what, text in mutants():
             if wanted and not any(word in (name, path.name) for word in wanted):
                 continue

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Times products on a GPU that are cut as `windrow plan` says, beside tiles picked by hand.
+"""Times products on a GPU, cut as `windrow plan` says, and compares them with hand-picked tiles.
 
     scripts/gpu_lane.py target/release/windrow [--cells store:8192x4096x14336,..] [--record NAME]
 
-An m x k matrix times a k x n matrix of bf16. One stream computes, the other one copies over the GPU's link to the host:
+Multiplies an m x k matrix by a k x n matrix of bf16. One stream computes; the other one copies over the GPU's link to the host:
 
 * `store`: the rows of each tile go to pinned host memory after their product. Planned as `matmul-all-reduce`, whose product comes first.
 * `load`: the rows of each tile come from pinned host memory before their product. Planned as `all-gather-matmul`, whose product comes last.
@@ -11,19 +11,19 @@ An m x k matrix times a k x n matrix of bf16. One stream computes, the other one
 For each cell (an operation and a shape) the script
 
 1. measures tiles of every multiple of the alignment, back to back: in each stream alone, and some sizes while the other stream is busy;
-2. writes `samples.csv` and gets tiles from `windrow plan --cost`, and predictions for all cuts by `--replay`;
-3. runs all cuts in turn, in another random order each time: not tiled, equal tiles, the planned ones twice (`auto` and `auto again`, the
-   control).
+2. writes `samples.csv`, and gets tiles from `windrow plan --cost` and predictions for all cuts from `--replay`;
+3. runs all cuts alternately, each time in a different random order: not tiled, equal tiles, and the planned ones twice (`auto` and
+   `auto again`, the control).
 
-The streams are held by a waiting kernel until the host has queued a whole cut. So a time is that of the GPU, whose host is ahead of it. A time
-for which the host was too slow is discarded, and taken again with a longer hold. The inputs of all cuts are the same buffers: small ones may
-be in the GPU's cache.
+A waiting kernel holds the streams until the host has queued a whole cut, so a time is that of the GPU, with the host ahead of it. If the host
+was too slow, the time is discarded and measured again with a longer hold. All cuts use the same input buffers, and small ones may be in the
+GPU's cache.
 
-`best by hand` is the fastest cut apart from `auto`. It is chosen by the even repetitions and its times are those of the odd ones, and the
-reverse; so luck does not choose it. Each cut is compared with the product in float32 before and after it is timed; what it does not write
-stays NaN and fails.
+`best by hand` is the fastest cut other than `auto`. It is chosen on the even repetitions and timed on the odd ones, and the other way round, so
+luck does not choose it. Each cut is compared with the product in float32 before and after it is timed; elements that it does not write stay NaN
+and fail the comparison.
 
-Needs PyTorch with CUDA and one GPU. Without them: "not available: REASON", and success.
+Needs PyTorch with CUDA and one GPU. Without them, it prints "not available: REASON" and succeeds.
 """
 
 import argparse
@@ -362,11 +362,11 @@ def write(options, rows, lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("windrow", help="the command, built with --release")
-    parser.add_argument("--cells", type=lambda text: text.split(","), default=CELLS, metavar="OPERATION:MxNxK,..", help="default: all of the script's")
+    parser.add_argument("--cells", type=lambda text: text.split(","), default=CELLS, metavar="OPERATION:MxNxK,..", help="default: all cells of the script")
     parser.add_argument("--repeats", type=int, default=5, help="samples of each size (%(default)s)")
-    parser.add_argument("--repetitions", type=int, default=60, help="turns of each cut (%(default)s)")
+    parser.add_argument("--repetitions", type=int, default=60, help="runs of each cut (%(default)s)")
     parser.add_argument("--record", metavar="NAME", help="write bench/record/<GPU>/<date>-NAME.csv")
-    parser.add_argument("--commit", help="what the record says about the code, if this folder is no checkout")
+    parser.add_argument("--commit", help="commit for the record, if this folder is not a checkout")
     options = parser.parse_args()
     if torch is None or not torch.cuda.is_available():
         print(f"not available: {'PyTorch is not installed' if torch is None else 'PyTorch finds no GPU with CUDA'}")

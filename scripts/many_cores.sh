@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Measures windrow and its peers on a lent machine of 8 CPUs or more, without network or compilers, in at most 8 minutes.
+# Measures windrow and its peers on a borrowed machine with 8 or more CPUs, without a network or compilers, in at most 8 minutes.
 #
-#   scripts/many_cores.sh build DIR       the programs, peers and texts, stripped: 64 MiB at most
-#   scripts/many_cores.sh run DIR OUT     there: OUT/summary.txt, and the records and outputs in OUT/records.tgz
+#   scripts/many_cores.sh build DIR       builds and strips the programs and peers, and adds the texts: at most 64 MiB
+#   scripts/many_cores.sh run DIR OUT     on that machine: writes OUT/summary.txt, and the records and outputs to OUT/records.tgz
 #
-# The 31 cells warm and cold, rounds, programs and encode on WIDTHS threads (2 4 8 16), batches of 16 and 64 callers. A part that
-# has no time left, or a peer that does not start, is skipped, and the summary says so. DATA is the folder of texts and tokenizers; gigatoken is
-# measured if Python can import it, from DIR/python too (pip install --no-deps --target DIR/python gigatoken awkward awkward_cpp). oneTBB: crates/windrow-bench/README.md.
+# It runs the 31 cells warm and cold, rounds, programs and encode on WIDTHS threads (2 4 8 16), and batches of 16 and 64 callers. If no time is
+# left for a part, or a peer does not start, it is skipped, and the summary says so. DATA is the folder of texts and tokenizers. gigatoken is
+# measured if Python can import it, also from DIR/python (pip install --no-deps --target DIR/python gigatoken awkward awkward_cpp). oneTBB: crates/windrow-bench/README.md.
 set -euo pipefail
 
 limit=470
@@ -41,7 +41,7 @@ part() {
     local name=$1 cpus=$2 left=$((limit - SECONDS))
     shift 2
     if [ "$left" -lt 5 ]; then
-        say "$name: skipped, no time is left"
+        say "$name: skipped: no time is left"
         return
     fi
     say "== $name (after $SECONDS s)"
@@ -51,7 +51,7 @@ part() {
 
 encode() {
     if ! [ -f "$dir/gpt2.json" ]; then
-        say "encode: skipped, no texts"
+        say "encode: skipped: there are no texts"
         return
     fi
     local texts=$work/texts
@@ -82,7 +82,7 @@ for turn in range(3):
     print(f"gigatoken, from memory to lists: {sum(map(len, texts)) / 1e6 / (time.perf_counter() - begin):.0f} MB/s")
 ' "$dir/gpt2.json" "$texts/in.jsonl"
         else
-            say "gigatoken-$cpus: skipped, Python has no gigatoken"
+            say "gigatoken-$cpus: skipped: Python cannot import gigatoken"
         fi
     done
     rm -r "$texts"

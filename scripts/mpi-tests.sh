@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The tests of windrow-collective over MPI, with each MPI that is installed: 2, 3 and 4 ranks, RUNS times each. Prints a line for each run.
+# Runs the tests of windrow-collective over each installed MPI: with 2, 3 and 4 ranks, RUNS times each. Prints one line per run.
 #
-#   scripts/mpi-tests.sh [RUNS [mpich|openmpi]]        1 run, both if not given
+#   scripts/mpi-tests.sh [RUNS [mpich|openmpi]]        default: 1 run, both
 #
 # Each MPI has a target folder, because the crate mpi-sys does not notice another MPICC. A run that takes more than two minutes fails.
 set -euo pipefail

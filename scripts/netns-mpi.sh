@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Two ranks of MPI, each in a network namespace of its own, over a link of a given speed: a product fused with an all-reduce, not tiled, in
-# uniform tiles, and as planned; and mpi4py with numpy beside it, with tiles picked by hand. Whatever is set up is taken down
-# again. Where the machine does not allow it: "not available: REASON", and success.
+# Measures two MPI ranks, each in its own network namespace, over a link of a given speed: a product fused with an all-reduce, not tiled, in
+# uniform tiles, and as planned; and, for comparison, mpi4py with numpy and hand-picked tiles. Whatever is set up is taken down
+# again. If the machine does not allow this, it prints "not available: REASON" and succeeds.
 #
-#   scripts/netns-mpi.sh [RATE [M N K]]        1gbit 4096 512 1024 if not given
+#   scripts/netns-mpi.sh [RATE [M N K]]        default: 1gbit 4096 512 1024
 #
 # Needs root, Linux with veth and tbf, and MPICH or Open MPI: MPI=openmpi chooses the latter where both are installed. The latency of the
-# link is that of the kernel: netem is not needed. PEER=no leaves mpi4py out. It would be installed with pip into a temporary folder,
-# with an MPICH of its own.
+# link is that of the kernel: netem is not needed. PEER=no skips mpi4py, which is otherwise installed with pip into a temporary folder,
+# with its own MPICH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -45,7 +45,7 @@ for mpi in ${MPI:-mpich openmpi}; do
     if command -v "$cc" >/dev/null && [[ $("$launch" --version 2>&1) == *"$says"* ]]; then break; fi
     cc=
 done
-[ -n "$cc" ] || unavailable "there is neither MPICH nor Open MPI, or not the one in MPI"
+[ -n "$cc" ] || unavailable "MPICH and Open MPI are missing, or the one that MPI selects is"
 folder=$(mktemp -d)
 
 set_up() {
@@ -91,7 +91,7 @@ example=mpi_matmul_all_reduce
 target=${CARGO_TARGET_DIR:-target}/$mpi
 MPICC=$cc CARGO_TARGET_DIR=$target \
     cargo build --quiet --release -p windrow-collective --features mpi --example "$example" ||
-    unavailable "the feature mpi does not build here, see crates/windrow-collective/README.md"
+    unavailable "the mpi feature does not build here; see crates/windrow-collective/README.md"
 echo "$m x $k times $k x $n of f32, summed over 2 ranks, $rate, $mpi"
 run=("$target/release/examples/$example" "$m" "$n" "$k")
 if [ "$mpi" = openmpi ]; then
@@ -152,4 +152,4 @@ if world.rank == 0:
 PEER
 export OPENBLAS_NUM_THREADS=1
 in_both_mpich "$folder/venv/bin/mpiexec" ofi "$folder/venv/bin/python" "$folder/peer.py" "$m" "$n" "$k" ||
-    echo "mpi4py not available: it does not start in a namespace"
+    echo "mpi4py not available: it does not run in a namespace"

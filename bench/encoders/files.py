@@ -219,7 +219,7 @@ def main():
     if running := list(run.builds()):
         run.stop(f"a build is running: {', '.join(running)}", "wait for it")
     if options.record and run.commit().endswith("-dirty") and "WINDROW_RECORD_DIRTY" not in os.environ:
-        run.stop(f"no record of uncommitted code ({run.commit()})", "commit first")
+        run.stop(f"uncommitted code is not recorded ({run.commit()})", "commit first")
     subprocess.run(["cargo", "build", "--release", "--quiet", "--locked", "-p", "windrow-cli"], cwd=run.ROOT, check=True)
     options.windrow = run.ROOT / "target" / "release" / "windrow"
     run.prepare()

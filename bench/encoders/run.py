@@ -287,15 +287,15 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words = lambda text: text.split(",")
     parser.add_argument("--tokenizers", type=words, default=["gpt2"], help=", ".join(corpora.TOKENIZERS))
-    parser.add_argument("--corpora", type=words, help=f"{', '.join(corpora.CORPORA)}; adv: all that begin with it")
+    parser.add_argument("--corpora", type=words, help=f"{', '.join(corpora.CORPORA)}; adv: all that begin with adv")
     parser.add_argument("--threads", type=lambda text: [int(word) for word in text.split(",")], default=[1, 2])
     parser.add_argument("--arms", type=words, help=", ".join([*RUST, *PYTHON[:-1]]))
     parser.add_argument("--rounds", type=int, default=5, help="processes of each arm (%(default)s)")
     parser.add_argument("--latency", action="store_true", help="measure single calls with 1, 8 or 64 prompts, or a long one")
     parser.add_argument("--record", metavar="NAME", help="write bench/record/<machine>/<date>-NAME.csv")
     parser.add_argument("--data", type=pathlib.Path, default=corpora.DATA, help="folder with text/ and tok/ (%(default)s)")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds for a process (%(default)s)")
-    parser.add_argument("--busy", action="store_true", help="measure beside a build; not for a record")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds per process (%(default)s)")
+    parser.add_argument("--busy", action="store_true", help="measure during a build; not for a record")
     options = parser.parse_args()
     options.corpora = options.corpora or (PROMPTS if options.latency else TEXTS)
     adversarial = [name for name in corpora.CORPORA if name.startswith("adv_")]
@@ -309,15 +309,15 @@ def arguments():
             if name not in all_names:
                 stop(f"no {what} is called {name}", ", ".join(all_names))
     if options.latency and not set(options.corpora) <= set(PROMPTS):
-        stop("--latency measures calls with prompts", f"--corpora {','.join(PROMPTS)}")
+        stop("--latency measures only calls with prompts", f"--corpora {','.join(PROMPTS)}")
     if not (options.data / "tok").is_dir():
-        stop(f"{options.data} has no folder tok", "--data FOLDER")
+        stop(f"{options.data} does not contain the folder tok", "--data FOLDER")
     if max(options.threads) > len(os.sched_getaffinity(0)):
         stop(f"{max(options.threads)} threads need as many CPUs", "--threads 1")
     if options.record and options.busy:
-        stop("no record of a busy machine", "--record without --busy")
+        stop("a record must not come from a busy machine", "use --record without --busy")
     if options.record and commit().endswith("-dirty") and "WINDROW_RECORD_DIRTY" not in os.environ:
-        stop(f"no record of uncommitted code ({commit()})", "commit first; WINDROW_RECORD_DIRTY=1 records all the same")
+        stop(f"uncommitted code is not recorded ({commit()})", "commit first, or set WINDROW_RECORD_DIRTY=1 to record it anyway")
     return options
 
 
@@ -325,7 +325,7 @@ def main():
     options = arguments()
     refuse = lambda: [] if options.busy else list(builds())
     if running := refuse():
-        stop(f"a build is running: {', '.join(running)}", "wait for it; --busy measures all the same")
+        stop(f"a build is running: {', '.join(running)}", "wait for it, or measure anyway with --busy")
     prepare(options.arms)
     print(", ".join(versions()))
     cells = []

@@ -96,7 +96,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=1000, help="%(default)s")
     parser.add_argument("--pauses", default="1,0.2", help="mean seconds between two calls of a task (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=4, help="of a process (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=4, help="seconds per process (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="processes of each arm (%(default)s)")
     parser.add_argument("--record", metavar="NAME", help="write bench/record/<machine>/<date>-NAME.csv")
     parser.add_argument("--arm", help=argparse.SUPPRESS)

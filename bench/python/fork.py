@@ -81,7 +81,7 @@ def measure(mode, probes, tokenizer, texts):
     # What the parent has used: its threads, and the caches of the tokenizer.
     answer(tokenizer, texts)
     if len(os.listdir(TASKS)) == 1:
-        run.stop("the parent has encoded its batch with one thread", "set WINDROW_THREADS=2, or a larger --bytes")
+        run.stop("the parent encoded its batch with one thread", "set WINDROW_THREADS=2, or pass a larger --bytes")
     asked = texts[:1] if mode == "after-use" else texts
     expected = answer(tokenizer, asked)
     hangs = differences = parallel = 0
@@ -97,7 +97,7 @@ def measure(mode, probes, tokenizer, texts):
         took = time.perf_counter() - begin
     print(f"{mode}: {parallel} of {probes} children had several threads", file=sys.stderr)
     if mode == "parallel-in-child" and parallel < probes - hangs:
-        run.stop("a child has encoded its batch with one thread", "set a larger --bytes")
+        run.stop("a child encoded its batch with one thread", "pass a larger --bytes")
     return f"{mode},{probes},{hangs},{differences},{took:.1f}"
 
 
@@ -106,7 +106,7 @@ def main():
     parser.add_argument("--probes", type=int, default=10_000, help="forks of each mode (%(default)s)")
     parser.add_argument("--modes", type=lambda text: text.split(","), default=MODES, help=",".join(MODES))
     parser.add_argument("--tokenizer", default="gpt2", help="a name of tiktoken or the path of a tokenizer.json (%(default)s)")
-    parser.add_argument("--bytes", type=int, default=400_000, help="of a batch (%(default)s)")
+    parser.add_argument("--bytes", type=int, default=400_000, help="bytes per batch (%(default)s)")
     parser.add_argument("--data", type=pathlib.Path, default=corpora.DATA, help="folder with text/ (%(default)s)")
     parser.add_argument("--record", metavar="NAME", help="write bench/record/<machine>/<date>-NAME.csv")
     options = parser.parse_args()

@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "encoders"))
 import run
 
 ITEM = 0.001
-# The signal comes that many seconds after the begin of the batch.
+# The signal comes that many seconds after the start of the batch.
 MOMENTS = 0.02, 0.5
 
 
@@ -37,7 +37,7 @@ def calibrated(encode, text):
     while True:
         texts = [text[n * size : (n + 1) * size] for n in range(8)]
         if len(texts[-1]) < size:
-            run.stop(f"{size} characters take less than {ITEM} s, and there are too few of them", "another --tokenizer")
+            run.stop(f"{size} characters take less than {ITEM} s, and the text has no more", "pass another --tokenizer")
         # The first time fills caches.
         item = statistics.median(min(seconds_of(lambda: encode([one])) for _ in range(3)) for one in texts)
         if 0.9 * ITEM < item < 1.1 * ITEM:
@@ -62,13 +62,13 @@ def latency(encode, texts, moment):
         end = time.perf_counter()
         thread.join()
         return end - sent[0]
-    run.stop("the batch has ended before the signal", "a larger --items")
+    run.stop("the batch ended before the signal", "pass a larger --items")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="batches (%(default)s)")
-    parser.add_argument("--items", type=int, help="of a batch (those of 3 s)")
+    parser.add_argument("--items", type=int, help="items per batch (default: enough for 3 s)")
     parser.add_argument("--tokenizer", default="gpt2", help="a name of tiktoken or the path of a tokenizer.json (%(default)s)")
     parser.add_argument("--encodings", action="store_true", help="measure `encode_batch` of pairs instead of `encode_batch_ids`")
     parser.add_argument("--record", metavar="NAME", help="write bench/record/<machine>/<date>-NAME.csv")

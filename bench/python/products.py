@@ -101,7 +101,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15, help="turns of each arm (%(default)s)")
     parser.add_argument("--tiles", type=int, nargs="+", default=[1, 4], help="equal tiles (%(default)s)")
-    parser.add_argument("--size", type=int, nargs=3, action="append", metavar=("M", "N", "K"), help="instead of four sizes")
+    parser.add_argument("--size", type=int, nargs=3, action="append", metavar=("M", "N", "K"), help="sizes to measure instead of the default four")
     parser.add_argument("--record", metavar="NAME", help="write bench/record/<machine>/<date>-NAME.csv")
     options = parser.parse_args()
     columns, lines, notes = "cell,arm,repetition,milliseconds", [], [f"{WORLD.size} ranks, f32, numpy {np.__version__}"]

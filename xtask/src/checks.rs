@@ -16,22 +16,22 @@ use crate::workspace::Workspace;
 #[derive(Subcommand)]
 pub(crate) enum Check {
     /// Check the dependencies between crates, and find orderings without a partner, constants without a measure, and
-    /// `Debug` for memory that may hold nothing.
+    /// types that derive `Debug` over memory that may be uninitialized.
     House {
         /// Regenerate crates/windrow-plan/CONSTANTS.md.
         #[arg(long)]
         write: bool,
     },
-    /// Check that blocks of figures, verdicts, the picture and the harm cells agree with bench/record, and that no
-    /// comment breaks a paragraph.
+    /// Check that the blocks of figures, the verdicts, the picture and the harm cells agree with bench/record, and that
+    /// no comment breaks a paragraph.
     Results {
-        /// Regenerate them.
+        /// Regenerate the blocks and files that do not agree.
         #[arg(long)]
         write: bool,
     },
-    /// Write a version into all files that repeat it, with its heading in the changelog; or compare them.
+    /// Write a version into all files that repeat it and add its heading to the changelog, or compare these files.
     Release(release::Options),
-    /// Weaken every memory ordering; a loom model must fail each time.
+    /// Weaken each memory ordering and check that a loom model fails.
     Mutants(mutants::Options),
 }
 

@@ -26,7 +26,7 @@ pub(crate) enum Step {
     Clippy,
     /// all Rust, Python and Node tests: `cargo xtask test`
     Test,
-    /// the Python package's types hold
+    /// the Python package's types are correct
     Types,
     /// the models of the protocols that changed in the last 20 commits
     LoomChanged,
@@ -38,19 +38,19 @@ pub(crate) enum Step {
     Book,
     /// the Rust tests on the portable fallback
     TestPortable,
-    /// all models of the synchronization
+    /// all models of the protocols
     Loom,
-    /// clippy and tests of inputs in object stores
+    /// clippy and tests for inputs in object stores
     Store,
-    /// every public method of the protocols from safe code under AddressSanitizer
+    /// every public method of the protocols, called from safe code under AddressSanitizer
     Sanitize,
     /// rayon's own tests on windrow
     Compat,
-    /// clippy and tests of windrow-bench, next to its peers
+    /// clippy and tests for windrow-bench and its peers
     Bench,
-    /// every memory ordering, weakened
+    /// a model fails whenever a memory ordering is weakened
     Mutants,
-    /// all of these, the tests with ten times as many cases
+    /// all of these, with ten times as many random test cases
     Full,
 }
 
@@ -80,13 +80,13 @@ pub(crate) fn run(workspace: &Workspace, names: &[Step]) -> Result<()> {
         let (name, what) = (value.get_name(), value.get_help().map_or(String::new(), ToString::to_string));
         println!("ci: {name} ({what})");
         let start = Instant::now();
-        let hint = format!("ci: step `{name}` failed\n  hint: rerun only this step with cargo xtask ci {name}");
+        let hint = format!("ci: step `{name}` failed\n  hint: to rerun only this step, use cargo xtask ci {name}");
         one(workspace, step, names.contains(&Step::Full)).map_err(|error| anyhow!("{error:#}\n{hint}"))?;
         let line = format!("{name:16} {:7.1} s", start.elapsed().as_secs_f64());
         println!("ci: {line}  ok");
         let _ = writeln!(summary, "  {line}");
     }
-    println!("\nci: all steps passed\n{summary}  {:16} {:7.1} s", "together", start.elapsed().as_secs_f64());
+    println!("\nci: all steps passed\n{summary}  {:16} {:7.1} s", "total", start.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -176,7 +176,7 @@ fn store(workspace: &Workspace) -> Result<()> {
     let requirements = workspace.root.join("crates/windrow-cli/tests/store/requirements.txt");
     let mut tests = workspace::cargo(&workspace.root, &["test", "--locked"]);
     if let Some(bin) =
-        python::environment(&workspace.target.join("store"), &requirements, "the tests with a real server")?
+        python::environment(&workspace.target.join("store"), &requirements, "the tests with a real S3 server")?
     {
         tests.env("WINDROW_MOTO", bin.join("moto_server"));
     }

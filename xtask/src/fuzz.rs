@@ -17,10 +17,10 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The targets; all of them if none is given.
+    /// Targets to run. Default: all.
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
-    /// How long each target runs.
+    /// Seconds for which each target runs.
     #[arg(long, default_value_t = 60)]
     seconds: u32,
 }
@@ -57,7 +57,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         let more = ["-rss_limit_mb=4096", "-timeout=20", "-max_len=16384", "-print_final_stats=1", "-verbosity=1"];
         succeed(fuzzer.args(more).current_dir(&place)).with_context(|| {
             format!(
-                "{target} has found something: see {}\n  hint: copy it to {}",
+                "fuzz target {target} failed: see {}\n  hint: copy the input to {}",
                 findings.display(),
                 corpus.join(target).display()
             )

@@ -26,28 +26,28 @@ use anyhow::Result;
 use clap::Parser;
 use workspace::Workspace;
 
-/// Checks of the windrow workspace.
+/// Checks for the windrow workspace.
 #[derive(Parser)]
 #[command(
     bin_name = "cargo xtask",
-    after_help = "Checks that read sources and records: house, results, mutants, release"
+    after_help = "Checks that read sources or records: house, results, mutants, release"
 )]
 enum Task {
     /// Run all Rust, Python and Node tests.
     Test,
-    /// Run what a change must pass, or the named steps (`full`: all), and stop at the first failure.
+    /// Run the steps that a change must pass, or the given ones (`full` runs all), and stop at the first failure.
     Ci {
         #[arg(value_name = "STEP")]
         steps: Vec<ci::Step>,
     },
-    /// Run a fuzz target of crates/windrow-fuzz with libFuzzer; needs a C++ compiler.
+    /// Run fuzz targets of crates/windrow-fuzz with libFuzzer. Needs a C++ compiler.
     Fuzz(fuzz::Options),
-    /// Run the calls of every public method of the protocols from safe code under AddressSanitizer; on Linux and macOS.
+    /// Call every public method of the protocols from safe code under AddressSanitizer, on Linux or macOS.
     Sanitize(sanitize::Options),
     #[cfg(feature = "checks")]
     #[command(flatten)]
     Check(checks::Check),
-    /// A check that this build does not have.
+    /// A check that this build does not include.
     #[cfg(not(feature = "checks"))]
     #[command(external_subcommand)]
     Check(Vec<String>),

@@ -26,10 +26,10 @@ const SHORTEST_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Only orderings whose place contains this, such as `gate.rs` or `gate.rs:120`.
+    /// Weaken only orderings whose place contains this text, such as `gate.rs` or `gate.rs:120`.
     #[arg(long, value_name = "PATTERN", default_value = "")]
     only: String,
-    /// Number of copies at a time, each with its own build: by default one per processor, because a model has one
+    /// Number of copies at a time, each with its own build. Default: one per processor, because a model has one
     /// thread.
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,

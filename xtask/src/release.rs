@@ -30,7 +30,7 @@ const UNRELEASED: &str = "## [Unreleased]\n";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Version to write, such as 0.2.0; without it, the files are compared.
+    /// Version to write, such as 0.2.0. Without it, the files are compared.
     version: Option<String>,
     /// Tag to compare with, such as v0.2.0.
     #[arg(long, conflicts_with = "version")]
@@ -82,7 +82,7 @@ fn disagreements(workspace: &Workspace) -> Result<Vec<String>> {
 fn write(workspace: &Workspace, version: &str, today: &str) -> Result<()> {
     ensure!(
         Regex::new(r"^\d+\.\d+\.\d+(-[0-9a-z.]+)?$")?.is_match(version),
-        "{version} is not a version such as 0.2.0"
+        "{version} is not a version of the form 0.2.0"
     );
     for (file, pattern) in PLACES {
         workspace::write(&workspace.root.join(file), &replaced(&workspace.read(file)?, pattern, version)?)?;

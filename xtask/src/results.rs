@@ -26,7 +26,7 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
         pages.push(page);
     }
     let unused = results.unused(pages.iter().map(String::as_str));
-    problems.extend(unused.iter().map(|name| format!("bench/figures.txt: no page has the block {name}")));
+    problems.extend(unused.iter().map(|name| format!("bench/figures.txt: no page contains the block {name}")));
     workspace::unless_empty("results", &problems)
 }
 
@@ -42,7 +42,7 @@ fn broken_paragraphs(path: &str, text: &str) -> Vec<String> {
         let is_below = at > 0 && is_text(&lines[at - 1]);
         if !is_code && is_comment(line) && (is_below || line.contains("-->") && lines.get(at + 1).is_some_and(is_text))
         {
-            let hint = "hint: put an empty line between them, or begin the line with a word";
+            let hint = "hint: put an empty line between them, or begin the comment's line with a word";
             let place = format!("{path}:{}", at + 1);
             problems.push(format!("{place}: a comment breaks the paragraph next to it\n    {hint}"));
         }

@@ -15,13 +15,13 @@ const OPTIONS: &str = "detect_stack_use_after_return=1:detect_leaks=0";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The packages; their tests are run.
+    /// Packages whose tests are run.
     #[arg(long, default_values = PROTOCOLS.map(package))]
     package: Vec<String>,
-    /// The test file.
+    /// Test file to run.
     #[arg(long, default_value = "it")]
     test: String,
-    /// Only tests whose name contains this.
+    /// Run only tests whose names contain this.
     #[arg(default_value = "safe::")]
     filter: String,
 }

@@ -43,7 +43,7 @@ impl Failure {
     pub(crate) fn of_names(mut self) -> Self {
         for (from, to) in [
             ("neither the name of a vocabulary nor a file", "not the name of a vocabulary"),
-            ("a path to a tokenizer.json or .tiktoken file is accepted", "Tokenizer.fromFile reads files"),
+            ("the path of a tokenizer.json or .tiktoken file is also accepted", "Tokenizer.fromFile loads files"),
         ] {
             self.message = self.message.replace(from, to);
         }
@@ -52,7 +52,7 @@ impl Failure {
 
     /// The text of a panic.
     pub(crate) fn panic(message: &str) -> Self {
-        let hint = "hint: please report this, with what RUST_BACKTRACE=1 adds";
+        let hint = "hint: please report this, and include the backtrace that RUST_BACKTRACE=1 prints";
         Self::new("fault", format!("internal error in windrow: {message}\n{hint}"))
     }
 

@@ -107,7 +107,7 @@ impl Core {
     /// A vocabulary of this package by its name.
     fn of_name(name: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
         if is_path(name) {
-            let hint = "hint: Tokenizer.fromFile reads files";
+            let hint = "hint: Tokenizer.fromFile loads files";
             return Err(Failure::tokenizer(format!("tokenizer {name:?} is not the name of a vocabulary\n{hint}")));
         }
         Ok(Self::new(shared(name, !encode_special_tokens)?, Source::Name, encode_special_tokens))

@@ -86,7 +86,7 @@ test('functions that load', async () => {
   await assert.rejects(Tokenizer.fromTiktoken(''), TokenizerError);
   await assert.rejects(Tokenizer.fromTiktoken('a b'), (error) => {
     assert.ok(error instanceof TokenizerError);
-    assert.match(error.message, /^tokenizer "a b" is not the name of a vocabulary\nhint: the names are [^/]*, and Tokenizer\.fromFile reads files$/);
+    assert.match(error.message, /^tokenizer "a b" is not the name of a vocabulary\nhint: the vocabularies are [^/]*; Tokenizer\.fromFile loads files$/);
     return true;
   });
   await assert.rejects(Tokenizer.fromFile('s3://bucket/tokenizer.json'), (error) => error instanceof WindrowError && error.message.includes('s3://bucket/tokenizer.json'));
@@ -181,7 +181,7 @@ test('messages have the words of JavaScript', async () => {
     [() => encodeFiles(input, output, { format: /** @type {any} */ ('none') }), /format: unknown variant `none`/],
     [() => encodeFiles(input, output, { eos: '<|none|>' }), /eos/],
     [() => encodeFiles(jsonl, output, { overwrite: true }), /choose one with `field: 'NAME'`/],
-    [() => encodeFiles(jsonl, output, { overwrite: true, field: 'body', join: ' ' }), /join has no effect with one field\nhint: give field several times/],
+    [() => encodeFiles(jsonl, output, { overwrite: true, field: 'body', join: ' ' }), /join has no effect with one field\nhint: pass field several times/],
     [() => encodeFiles(input, output, { overwrite: true, threads: 1e9 }), /threads/],
   ])) {
     await assert.rejects(call, (/** @type {any} */ error) => {
@@ -201,8 +201,8 @@ test('every message of the command has the words of the options', () => {
     ['hint: pass --append-eos too, or omit --eos', 'hint: pass appendEos: true too, or omit eos'],
     ['--max-skipped has no effect\nhint: pass --on-error skip too', "maxSkipped has no effect\nhint: pass onError: 'skip' too"],
     ['/a/--overwrite/x: bad', '/a/--overwrite/x: bad'],
-    ['hint: give --memory 512M', "hint: give memory: '512M'"],
-    ['hint: cargo install windrow-cli --features object-store, or download it first', 'hint: download it first'],
+    ['hint: pass --memory 512M', "hint: pass memory: '512M'"],
+    ['hint: cargo install windrow-cli --features object-store, or download the object first', 'hint: download the object first'],
     ['add `--input-format text|lines`, or take it for text with `--all-text`', "add `inputFormat: 'text' or 'lines'`, or take it for text with `allText: true`"],
     ['--ext and --no-ignore', 'ext and noIgnore: true'],
     ['decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format text|jsonl', "decompress it: xz --format=lzma -dc FILE > NEW, and pass NEW with inputFormat: 'text' or 'jsonl'"],

@@ -29,7 +29,7 @@ pub(crate) fn several<'py>(name: &str, items: &Bound<'py, PyAny>) -> PyResult<Bo
     let found = items.get_type().name()?;
     if items.is_instance_of::<PyString>() || items.is_instance_of::<PyBytes>() {
         let hint = "hint: put it in a list";
-        return Err(PyTypeError::new_err(format!("{name}: expected several, not a single {found} ({hint})")));
+        return Err(PyTypeError::new_err(format!("{name}: expected several items, not a single {found} ({hint})")));
     }
     items.try_iter().map_err(|error| match error.is_instance_of::<PyTypeError>(items.py()) {
         true => PyTypeError::new_err(format!("{name}: expected a list or another iterable, not {found}")),

@@ -73,7 +73,7 @@ struct Shared(Option<Batched<Function>>);
 
 impl Shared {
     fn batched(&self) -> &Batched<Function> {
-        self.0.as_ref().expect("there until it is dropped")
+        self.0.as_ref().expect("the batcher exists until it is dropped")
     }
 }
 
@@ -102,7 +102,7 @@ fn outcome(result: Result<Reply, CallError<Item>>) -> Reply {
 
 fn failed(error: BatchError) -> PyErr {
     let hint = match error {
-        BatchError::Forked => " (hint: make the Batcher in the process that uses it)",
+        BatchError::Forked => " (hint: create the Batcher in the process that uses it)",
         BatchError::Nested => " (hint: the function of a Batcher cannot wait for its own Batcher)",
         _ => "",
     };

@@ -95,7 +95,7 @@ impl Call {
             Some(Padding::To(length)) => PaddingStrategy::Fixed(length),
             Some(Padding::MaxLength) => {
                 let length = changed.truncation().map(|truncation| truncation.max_length);
-                let hint = "hint: max_length=.. or enable_truncation sets one";
+                let hint = "hint: set one with max_length=.. or enable_truncation";
                 let error = || PyValueError::new_err(format!("padding \"max_length\" needs a maximum length\n{hint}"));
                 PaddingStrategy::Fixed(length.ok_or_else(error)?)
             }
@@ -111,7 +111,7 @@ fn usual(tokenizer: &Tokenizer) -> PyResult<PaddingParams> {
     const USUAL: [&str; 4] = ["[PAD]", "<pad>", "<|pad|>", "<PAD>"];
     let found = USUAL.iter().find_map(|token| Some((token, tokenizer.token_to_id(token)?)));
     let Some((token, pad_id)) = found else {
-        let hint = "hint: enable_padding(pad_id=.., pad_token=..) sets the token";
+        let hint = "hint: set one with enable_padding(pad_id=.., pad_token=..)";
         return Err(PyValueError::new_err(format!("padding: the vocabulary has no padding token\n{hint}")));
     };
     Ok(PaddingParams { pad_id, pad_token: (*token).to_owned(), ..PaddingParams::default() })

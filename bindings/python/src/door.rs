@@ -140,7 +140,7 @@ pub(crate) fn enter<R: Send>(py: Python<'_>, work: impl FnOnce(&Watch) -> PyResu
         return Err(cancelled());
     }
     outcome.unwrap_or_else(|message| {
-        let hint = "hint: please report this, with what RUST_BACKTRACE=1 adds";
+        let hint = "hint: please report this, and include the backtrace that RUST_BACKTRACE=1 prints";
         Err(PyRuntimeError::new_err(format!("internal error in windrow: {message}\n{hint}")))
     })
 }
@@ -155,5 +155,5 @@ pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
 }
 
 fn cancelled() -> PyErr {
-    WindrowError::new_err("stopped: its task was cancelled")
+    WindrowError::new_err("stopped because its task was cancelled")
 }

@@ -25,7 +25,9 @@ pub(crate) struct Inputs(Vec<Input>);
 impl Inputs {
     pub(crate) fn of(inputs: &Bound<'_, PyAny>, is_pretokenized: bool, errors: Errors) -> PyResult<Self> {
         if inputs.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err("expected several inputs, not a single text (hint: encode takes one)"));
+            return Err(PyTypeError::new_err(
+                "expected several inputs, not a single text (hint: encode takes a single text)",
+            ));
         }
         // Rows of an array are arrays, not the lists that pairs are.
         let listed = if inputs.hasattr("__array_interface__")? { Some(inputs.call_method0("tolist")?) } else { None };

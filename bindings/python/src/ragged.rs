@@ -122,7 +122,7 @@ impl PyRagged {
     /// Numpy would make a single object of the batch.
     #[pyo3(signature = (*_arguments, **_settings))]
     fn __array__(&self, _arguments: &Bound<'_, PyTuple>, _settings: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-        let hint = "hint: to_numpy gives an array for each item, or a matrix with pad_id";
+        let hint = "hint: to_numpy returns an array for each item, or a matrix if pad_id is given";
         Err(PyTypeError::new_err(format!("a Ragged is not an array ({hint})")))
     }
 

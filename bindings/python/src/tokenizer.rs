@@ -341,7 +341,7 @@ impl PyTokenizer {
         let Some(to_str) = backend.getattr_opt("to_str")? else {
             let expected =
                 "tokenizer: expected a Tokenizer or a model from tokenizers, or a fast tokenizer from transformers";
-            let hint = "hint: from_file, from_str and from_tiktoken load others";
+            let hint = "hint: from_file, from_str and from_tiktoken load other tokenizers";
             let name = tokenizer.get_type().name()?;
             return Err(PyTypeError::new_err(format!("{expected}, not {name} ({hint})")));
         };
@@ -418,7 +418,7 @@ impl PyTokenizer {
     #[staticmethod]
     fn from_tiktoken(py: Python<'_>, name: &str) -> PyResult<Self> {
         let no_name = || {
-            let message = format!("tokenizer {name:?} is not the name of a vocabulary\nhint: from_file reads files");
+            let message = format!("tokenizer {name:?} is not the name of a vocabulary\nhint: from_file loads files");
             TokenizerError::new_err(message)
         };
         if name.contains(['/', '\\', '.']) {
@@ -434,8 +434,8 @@ impl PyTokenizer {
                 return error;
             }
             // Paths are accepted elsewhere.
-            let paths = ", and a path to a tokenizer.json or .tiktoken file is accepted";
-            TokenizerError::new_err(error.value(py).to_string().replace(paths, "; from_file reads files"))
+            let paths = "; the path of a tokenizer.json or .tiktoken file is also accepted";
+            TokenizerError::new_err(error.value(py).to_string().replace(paths, "; from_file loads files"))
         })
     }
 

@@ -181,7 +181,7 @@ impl Arm for Here {
         (self.enter)(&mut || {
             reply = timed(ask, || call(cell.index, black_box(&cell.items), black_box(&mut *out)));
         });
-        assert!(self.out == cell.expected, "{} gives another answer than serial", self.name);
+        assert!(self.out == cell.expected, "{} gives a different answer from serial", self.name);
         reply
     }
 }
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "lazy gives another answer than serial")]
+    #[should_panic(expected = "lazy gives a different answer from serial")]
     fn an_arm_that_does_not_work_fails() {
         let mut arm = Here::arm("lazy", outside, |_, _, _| {});
         arm.load(&cell());

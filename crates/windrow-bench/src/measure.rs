@@ -68,7 +68,7 @@ pub fn compare<R: PartialEq + Debug>(arms: &mut [(&str, &mut dyn FnMut() -> R)],
             let start = Instant::now();
             let answer = black_box((arms[at].1)());
             times[at].push(start.elapsed().as_nanos() as f64);
-            assert_eq!(answer, expected, "{} gives another answer than {}", arms[at].0, arms[0].0);
+            assert_eq!(answer, expected, "{} gives a different answer from {}", arms[at].0, arms[0].0);
         }
     }
     times
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "b gives another answer than a")]
+    #[should_panic(expected = "b gives a different answer from a")]
     fn a_wrong_answer_fails() {
         compare(&mut [("a", &mut || 1), ("b", &mut || 2)], 1);
     }

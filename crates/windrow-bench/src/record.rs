@@ -81,7 +81,9 @@ fn allowed_of(commit: &str, dirty_too: bool) -> Result<(), String> {
     if dirty_too || !commit.ends_with("-dirty") {
         return Ok(());
     }
-    Err(format!("no record of uncommitted code ({commit})\n  hint: commit first; {ALLOW_DIRTY}=1 records all the same"))
+    Err(format!(
+        "uncommitted code is not recorded ({commit})\n  hint: commit first, or set {ALLOW_DIRTY}=1 to record it anyway"
+    ))
 }
 
 /// The option of all programs that write records.
@@ -112,7 +114,7 @@ impl Recording {
     /// The errors of [`allowed`](Self::allowed), and a wanted record of a part.
     pub fn allowed_whole(self, whole: bool, option: &str) -> Result<(), String> {
         match self.record && !whole {
-            true => Err(format!("a record holds all cells\n  hint: --record without {option}")),
+            true => Err(format!("a record must hold all cells\n  hint: use --record without {option}")),
             false => self.allowed(),
         }
     }
@@ -125,7 +127,7 @@ impl Recording {
         if self.record {
             self.allowed()?;
             let path = write_text(Path::new("bench/record"), name, &command(), notes, columns, lines);
-            println!("{}", path.map_err(|error| format!("no record: {error}"))?.display());
+            println!("{}", path.map_err(|error| format!("cannot write the record: {error}"))?.display());
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ impl TextCuts {
         self.pairs.iter().all(|&word| word == 0)
     }
 
-    /// True if `text`, which need not be UTF-8, can be cut at `at`, which is neither its begin nor its end.
+    /// True if `text`, which need not be UTF-8, can be cut at `at`, which is neither its start nor its end.
     #[inline(always)]
     fn is_cut(&self, text: &[u8], at: usize) -> bool {
         self.allows(text[at - 1], text[at]) && (text[at - 1].is_ascii() || !self.is_barred(&text[..at]))

@@ -158,7 +158,7 @@ impl Style {
 }
 
 fn put_escape(unit: u16, text: &mut String) {
-    write!(text, "\\u{unit:04x}").expect("a string takes all text");
+    write!(text, "\\u{unit:04x}").expect("writing to a string cannot fail");
 }
 
 /// A number. Infinite values and NaN have names in Python's JSON.

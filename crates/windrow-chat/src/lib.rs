@@ -73,9 +73,9 @@ struct Source {
 ///
 /// let template = ChatTemplate::from_source("chat.jinja", "{{ raise_exception('no') }}", SpecialTokens::default())?;
 /// let refused = template.render(r#"[{"role": "user", "content": "Hi"}]"#).unwrap_err();
-/// assert_eq!(refused, RefusedChat::Template("the chat template refuses it (chat.jinja, line 1): no".to_owned()));
+/// assert_eq!(refused, RefusedChat::Template("the chat template refuses the conversation (chat.jinja, line 1): no".to_owned()));
 /// let refused = template.render("[]").unwrap_err();
-/// assert_eq!(refused, RefusedChat::Messages("it has no messages".to_owned()));
+/// assert_eq!(refused, RefusedChat::Messages("the conversation has no messages".to_owned()));
 /// # Ok::<(), windrow_chat::ChatError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -236,10 +236,10 @@ impl ChatTemplate {
                     return Err(ChatError::Invalid {
                         name,
                         reason: format!(
-                            "none of its templates is the default (its templates are {})",
+                            "none of its templates is named \"default\" (the names are {})",
                             names.join(", ")
                         ),
-                        hint: "write the one you want to a file, and pass that: --chat=FILE".to_owned(),
+                        hint: "write the template you want to a file, and pass that file: --chat=FILE".to_owned(),
                     });
                 }
                 sources
@@ -273,7 +273,7 @@ impl ChatTemplate {
             let invalid = |reason| ChatError::Invalid {
                 name: name.to_owned(),
                 reason,
-                hint: "check that it is a Jinja template and renders with the transformers library".to_owned(),
+                hint: "check that it is a Jinja template and that the transformers library can render it".to_owned(),
             };
             let added = caught(|| environment.add_template_owned(part, replaced));
             added.map_err(|panic| invalid(format!("the template engine panicked: {panic}")))?.map_err(|error| {
@@ -320,7 +320,7 @@ impl ChatTemplate {
     /// let source = "{% for i in range(10000) %}{{ i }}{% endfor %}";
     /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?.with_steps(1000);
     /// let refused = template.render(r#"[{"role": "user", "content": "Hi"}]"#).unwrap_err();
-    /// assert!(refused.to_string().ends_with("it runs for too long"));
+    /// assert!(refused.to_string().ends_with("rendering takes too long"));
     /// # Ok::<(), windrow_chat::ChatError>(())
     /// ```
     #[must_use]

@@ -79,7 +79,7 @@ impl ChatTemplate {
             )));
         }
         if methods::strip(text, None, [true, true]).is_empty() {
-            let what = format!("the chat template ({}) renders the messages as an empty text", self.name);
+            let what = format!("the chat template ({}) renders the messages to an empty text", self.name);
             return Err(RefusedChat::Template(what));
         }
         Ok(())
@@ -165,7 +165,7 @@ fn hint(role: &str, is_known: bool) -> String {
         _ => role,
     };
     if usual == role {
-        return "give the role the name that the template uses, or use another template".to_owned();
+        return "rename the role to the name that the template uses, or use another template".to_owned();
     }
     format!("rename the role to {usual:?}")
 }

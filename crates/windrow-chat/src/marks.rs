@@ -90,7 +90,7 @@ pub(super) fn replace(source: &str) -> Replaced {
                             *chain += 1;
                         }
                         if chains.iter().sum::<usize>() > MAX_ELIF {
-                            refuse(begin, format!("more than {MAX_ELIF} elif tags are nested"));
+                            refuse(begin, format!("nested if blocks have more than {MAX_ELIF} elif tags"));
                         }
                     }
                     "endif" => _ = chains.pop(),

@@ -83,7 +83,7 @@ pub(super) fn too_much() -> Error {
 }
 
 pub(super) fn too_deep() -> Error {
-    Error::new(ErrorKind::InvalidOperation, format!("a value is nested more than {DEPTH} deep"))
+    Error::new(ErrorKind::InvalidOperation, format!("a value is nested more than {DEPTH} levels deep"))
 }
 
 /// A list or an object of a row, or one that a template keeps.
@@ -281,7 +281,7 @@ fn put_string(string: &str, text: &mut String) {
                     0x100..0x1_0000 => write!(text, "\\u{code:04x}"),
                     _ => write!(text, "\\U{code:08x}"),
                 };
-                written.expect("a string takes all text");
+                written.expect("writing to a string cannot fail");
             }
         }
     }

@@ -32,7 +32,7 @@ const RUNS: u64 = 64;
 const MAX_REASON: usize = 1 << 10;
 
 /// The message with which a template ends if it calls `strftime_now` without a date.
-pub(super) const NO_DATE: &str = "the template asks for today's date, but two runs must write identical bytes \
+pub(super) const NO_DATE: &str = "the template uses today's date, but repeated runs must write identical bytes \
     (hint: set the date with --chat-date 2024-07-26)";
 
 impl ChatTemplate {
@@ -170,7 +170,7 @@ impl ChatTemplate {
         let steps = rendered.map_err(|error| {
             if recorder.found().is_too_long {
                 return self.refused(&format!(
-                    "its text has more than {} MiB and more than {MOST_PER_BYTE} bytes for each byte of the row",
+                    "the rendered text has more than {} MiB and more than {MOST_PER_BYTE} bytes for each byte of the row",
                     MOST >> 20
                 ));
             }
@@ -206,14 +206,14 @@ impl ChatTemplate {
         for (at, _) in row.messages.iter().enumerate().filter(|(_, message)| Row::is_assistant(message)) {
             let unknown = |what: &str| {
                 self.refused(&format!(
-                    "it has no generation blocks, and {what} message {at} (from 0) changes the text before it, so the mask is \
-                     unknown (hint: put {{% generation %}} around the assistant's text, or omit --loss assistant)"
+                    "the template has no generation blocks, and adding {what} message {at} (from 0) changes the text before it, so \
+                     the mask is unknown (hint: put {{% generation %}} around the assistant's text, or omit --loss assistant)"
                 ))
             };
             let prompt = match at {
                 0 => return Err(self.refused(
-                    "it has no generation blocks, and the conversation begins with the assistant, so the mask is unknown \
-                     (hint: put {% generation %} around the assistant's text, or omit --loss assistant)",
+                    "the template has no generation blocks, and the conversation begins with the assistant, so the mask is \
+                     unknown (hint: put {% generation %} around the assistant's text, or omit --loss assistant)",
                 )),
                 _ => self.text(source, row, &row.messages[..at], true)?,
             };
@@ -223,7 +223,7 @@ impl ChatTemplate {
             } else {
                 let until = self.text(source, row, &row.messages[..=at], false)?;
                 if !text.starts_with(&until) {
-                    return Err(unknown("what follows"));
+                    return Err(unknown("the messages after"));
                 }
                 until.len()
             };
@@ -257,7 +257,7 @@ impl ChatTemplate {
         // A reason is a single line of limited length.
         let end = what.char_indices().map(|(at, _)| at).find(|&at| at >= MAX_REASON).unwrap_or(what.len());
         let what = what[..end].replace(['\n', '\r'], " ") + if end < what.len() { " .." } else { "" };
-        RefusedChat::Template(format!("the chat template refuses it ({}{place}): {what}", self.name))
+        RefusedChat::Template(format!("the chat template refuses the conversation ({}{place}): {what}", self.name))
     }
 }
 
@@ -269,7 +269,7 @@ impl Source {
 }
 
 /// The reason for stopping a template.
-const TOO_LONG: &str = "it runs for too long";
+const TOO_LONG: &str = "rendering takes too long";
 
 /// These characters are no characters: texts do not have them, and a row that has them is refused where they matter.
 const OPEN: char = '\u{fdd0}';

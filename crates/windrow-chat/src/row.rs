@@ -68,7 +68,7 @@ impl Row {
         }
         let messages: Vec<Value> = messages.try_iter().into_iter().flatten().collect();
         if messages.is_empty() {
-            return Err(bad("it has no messages".to_owned()));
+            return Err(bad("the conversation has no messages".to_owned()));
         }
         if let Some(at) = messages.iter().position(|message| message.kind() != ValueKind::Map) {
             return Err(bad(format!("message {at} (from 0) is {}, not an object", kind(&messages[at]))));
@@ -191,7 +191,7 @@ fn parse(json: &str, depth: usize) -> Result<Value, String> {
     let json = json.trim_matches([' ', '\t', '\n', '\r']);
     let mut reader = serde_json::Deserializer::from_str(json);
     let failed = |error: serde_json::Error| error.to_string();
-    let below = || depth.checked_sub(1).ok_or_else(|| format!("a value is nested more than {DEPTH} deep"));
+    let below = || depth.checked_sub(1).ok_or_else(|| format!("a value is nested more than {DEPTH} levels deep"));
     let value = match json.as_bytes().first() {
         Some(b'{') => {
             let (fields, depth) = (reader.deserialize_map(Fields).map_err(failed)?, below()?);
@@ -281,7 +281,7 @@ mod tests {
     fn bad_conversations_are_named() {
         let user = r#"[{"role": "user", "content": ""}]"#;
         assert_eq!(of(Conversation { tools: Some("null"), ..user.into() }), "good");
-        assert_eq!(reason(" [] "), "it has no messages");
+        assert_eq!(reason(" [] "), "the conversation has no messages");
         assert_eq!(reason("[{}, 7]"), "message 1 (from 0) is a number, not an object");
         assert_eq!(reason(r#""a""#), "the messages are a string, not an array");
         for (message, what) in [
@@ -313,7 +313,7 @@ mod tests {
             ("[nul]", "expected ident"),
             ("", "EOF"),
             (&"[".repeat(1 << 20), "EOF"),
-            (&["[".repeat(200), "]".repeat(200)].concat(), "nested more than 128 deep"),
+            (&["[".repeat(200), "]".repeat(200)].concat(), "nested more than 128 levels deep"),
         ] {
             assert!(reason(json).contains(what), "{what}: {}", reason(json));
         }

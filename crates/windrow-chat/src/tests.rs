@@ -60,10 +60,13 @@ fn the_environment_is_that_of_transformers() {
 fn refusals_name_template_and_line() {
     assert_eq!(
         text("\n{{ raise_exception('no\nsuch role') }}"),
-        Err("the chat template refuses it (t.jinja, line 2): no such role".into())
+        Err("the chat template refuses the conversation (t.jinja, line 2): no such role".into())
     );
     let loops = "{% for i in range(10000) %}{% for i in range(10000) %}{% for i in range(100) %}{% endfor %}{% endfor %}{% endfor %}";
-    assert_eq!(text(loops), Err("the chat template refuses it (t.jinja, line 1): it runs for too long".into()));
+    assert_eq!(
+        text(loops),
+        Err("the chat template refuses the conversation (t.jinja, line 1): rendering takes too long".into())
+    );
     assert!(text("{{ strftime_now('%Y') }}").unwrap_err().contains("--chat-date"));
     let dated = template("{{ strftime_now('%d %b %Y') }}").with_date("2024-07-26".parse().unwrap());
     assert_eq!(render(&dated, r#"[{"role": "user", "content": "hi"}]"#).unwrap(), "26 Jul 2024");
@@ -100,12 +103,12 @@ fn templates_end_soon_and_make_little() {
         format!("{objects}{{{{ n.x | tojson }}}}"),
     ] {
         let refused = few_steps(&source).unwrap_err();
-        assert!(refused.ends_with(": it runs for too long"), "{source}: {refused}");
+        assert!(refused.ends_with(": rendering takes too long"), "{source}: {refused}");
     }
     let deep = "{% set n = namespace(x=[1]) %}{% for i in range(300) %}{% set n.x = [n.x] %}{% endfor %}";
     for shown in ["{{ n.x }}", "{{ n.x | tojson }}"] {
         let refused = few_steps(&format!("{deep}{shown}")).unwrap_err();
-        assert!(refused.ends_with(": a value is nested more than 256 deep"), "{refused}");
+        assert!(refused.ends_with(": a value is nested more than 256 levels deep"), "{refused}");
     }
 }
 
@@ -114,7 +117,7 @@ fn texts_out_of_proportion_are_refused() {
     let many = "{% for i in range(70) %}{{ 'x' * 1000000 }}{% endfor %}";
     let refused = text(many).unwrap_err();
     assert!(
-        refused.ends_with(": its text has more than 64 MiB and more than 16 bytes for each byte of the row"),
+        refused.ends_with(": the rendered text has more than 64 MiB and more than 16 bytes for each byte of the row"),
         "{refused}"
     );
 }
@@ -130,7 +133,7 @@ fn all_runs_for_a_row_have_a_limit() {
     let answers = |count: usize| marked(&few_steps, &row(count));
     assert_eq!(answers(10).map(|rendered| rendered.spans.len()), Ok(10));
     let refused = answers(100).unwrap_err();
-    assert_eq!(refused, "the chat template refuses it (t.jinja): it runs for too long");
+    assert_eq!(refused, "the chat template refuses the conversation (t.jinja): rendering takes too long");
     assert!(render(&few_steps, &row(100)).is_ok());
 }
 

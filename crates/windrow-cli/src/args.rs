@@ -67,11 +67,11 @@ pub(crate) enum Command {
     /// Plan where to cut a matrix product that is fused with a collective, or report that cutting does not pay.
     #[command(help_template = plan::HELP, after_help = plan::AFTER_HELP)]
     Plan(Box<plan::Options>),
-    /// Measure loops, rounds, batches, overlaps and encoding on this machine, against plain code and against choices made by hand.
+    /// Measure loops, rounds, batches, overlaps and encoding on this machine, against plain code and against hand-picked choices.
     #[cfg(feature = "bench")]
     #[command(help_template = bench::HELP, after_help = bench::AFTER_HELP)]
     Bench(bench::Options),
-    /// Describe the machine as windrow sees it, and the engine that a tokenizer gets and why.
+    /// Describe the machine as windrow sees it, and which engine encodes with a tokenizer, and why.
     #[command(help_template = doctor::HELP, after_help = doctor::AFTER_HELP)]
     Doctor(doctor::Options),
     /// Print completions for a shell, or write the man pages into a folder: for those who package the command.

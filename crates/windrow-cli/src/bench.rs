@@ -52,7 +52,7 @@ fn measured(options: &Options) -> Result<Code, Refused> {
         }
     };
     if threads > cpus {
-        note(&format!("{threads} threads share {cpus} CPUs: the bounds are those of {cpus} CPUs"));
+        note(&format!("{threads} threads share {cpus} CPUs, so the bounds are computed for {cpus} CPUs"));
     }
     let is_optimized = !cfg!(debug_assertions);
     if !is_optimized {
@@ -115,7 +115,7 @@ fn measured(options: &Options) -> Result<Code, Refused> {
     if impossible.is_empty() {
         return Ok(Code::Done);
     }
-    let hint = "hint: measure again on a machine without other work; if the result stays the same, please report it";
+    let hint = "hint: measure again on an otherwise idle machine; if the result stays the same, please report it";
     Err(failed(format_args!("{}\n{hint}", impossible.join("\nerror: "))))
 }
 

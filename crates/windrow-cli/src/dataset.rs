@@ -16,7 +16,7 @@ use crate::exit::Code;
 use crate::report;
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 failed, 2 usage or no such output, 65 a file is damaged or from another tokenizer, 74 reading failed.";
+Exit codes: 0 done, 1 failed, 2 usage or no such output, 65 a file is damaged or was encoded with another tokenizer, 74 reading failed.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
@@ -39,7 +39,7 @@ pub(crate) struct Decode {
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// The documents, numbered from 0: 7, 7..9 without the last, 7.. or ..9 [default: all].
+    /// The documents, numbered from 0: 7, 7..9 (9 excluded), 7.. or ..9 [default: all].
     #[arg(value_name = "RANGE", default_value = "..", hide_default_value = true)]
     range: Documents,
 
@@ -72,7 +72,9 @@ impl FromStr for Documents {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |digits: &str| digits.parse::<u64>().map_err(|_| "give 7, 7..9, 7.. or ..9".to_owned());
+        let number = |digits: &str| {
+            digits.parse::<u64>().map_err(|_| "give a number or a range, such as 7, 7..9, 7.. or ..9".to_owned())
+        };
         let or = |digits: &str, open: u64| if digits.is_empty() { Ok(open) } else { number(digits) };
         let range = match text.split_once("..") {
             Some((first, end)) => or(first, 0)?..or(end, u64::MAX)?,
@@ -171,7 +173,7 @@ pub(crate) fn verify(options: &Verify) -> Code {
         return code;
     }
     let text = format!(
-        "{}, {}: as written; {}, {} of {} (blake3 {})",
+        "{}, {}: unchanged since encoding; {}, {} of {} (blake3 {})",
         counted(verified.files as u64, "file"),
         decimal(verified.bytes),
         counted(manifest.documents.written, "document"),
@@ -319,7 +321,7 @@ fn describe(statistics: &Statistics, most_frequent: &[Frequent]) -> String {
             counted(*documents, "document"),
             counted(*tokens, "token"),
             counted(statistics.different(), "different id"),
-            grouped(*longest)
+            counted(*longest, "token")
         ),
         "tokens per document".to_owned(),
     ];

@@ -78,8 +78,11 @@ fn machine() -> String {
         others => format!(" (this CPU also has {})", others.join(", ")),
     };
     writeln!(text, "instructions: {}{others}", sets[0]).expect("memory");
-    let allocator =
-        if cfg!(feature = "mimalloc") { "mimalloc, on targets where it was measured" } else { "the system's" };
+    let allocator = if cfg!(feature = "mimalloc") {
+        "mimalloc on the targets where it was measured, otherwise the system's"
+    } else {
+        "the system's"
+    };
     writeln!(text, "allocator: {allocator}").expect("memory");
     for note in notes(cpus, threads) {
         writeln!(text, "note: {note}").expect("memory");
@@ -89,11 +92,11 @@ fn machine() -> String {
 
 /// The CPUs and their limits.
 fn usable(cpus: usize) -> String {
-    let quota = cpu_quota().map(|quota| format!("a quota of {quota:.1}"));
+    let quota = cpu_quota().map(|quota| format!("quota {quota:.1}"));
     let online = file("/sys/devices/system/cpu/online").map(|online| count(&online));
-    let affinity = online.filter(|online| *online > cpus).map(|online| format!("{online} are online"));
+    let affinity = online.filter(|online| *online > cpus).map(|online| format!("{online} online"));
     let siblings = file("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").map(|list| count(&list));
-    let siblings = siblings.filter(|threads| *threads > 1).map(|threads| format!("{threads} share a core"));
+    let siblings = siblings.filter(|threads| *threads > 1).map(|threads| format!("{threads} per core"));
     let more: Vec<String> = affinity.into_iter().chain(quota).chain(siblings).collect();
     let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
     format!("{cpus} allowed by affinity and quota{more}")
@@ -128,12 +131,11 @@ fn notes(cpus: usize, threads: usize) -> Vec<String> {
     }
     if let Some(quota) = rounded_down() {
         let threads = quota.floor();
-        notes.push(format!(
-            "the number of threads is the quota of {quota:.2} CPUs rounded down to {threads} (see WINDROW_THREADS)"
-        ));
+        notes.push(format!("the quota of {quota:.2} CPUs is rounded down to {threads} threads (see WINDROW_THREADS)"));
     }
     if file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").is_some_and(|governor| governor == "powersave") {
-        notes.push("the CPUs save power: the `performance` governor makes threads wake faster".to_owned());
+        notes
+            .push("the CPUs are in power-saving mode; with the `performance` governor, threads wake faster".to_owned());
     }
     notes.extend(load::before(load::load(), cpus));
     notes

@@ -77,7 +77,7 @@ fn from_file(path: &Path, of_line: &EncodeJob, given: &[String]) -> Result<Encod
         Some(option) => {
             let words = format!("--{}", option.replace('_', "-"));
             let there = &file[option.as_str()];
-            let there = if there.is_null() { "leaves it out".to_owned() } else { format!("has {there}") };
+            let there = if there.is_null() { "does not set it".to_owned() } else { format!("sets it to {there}") };
             Err(Failed::usage(format!(
                 "{words} contradicts {name}, which {there}\nhint: omit {words}, or change the file"
             )))
@@ -104,7 +104,7 @@ fn encode(options: &Encode, spec: &EncodeSpec, bar: Line, staging: &Staging) -> 
     if options.explain {
         run = run.traced();
     }
-    let progress = is_shown.then(|| Progress::start(bar, run.stored(), ", writing to the disk"));
+    let progress = is_shown.then(|| Progress::start(bar, run.stored(), ", writing to disk"));
     let watched = Watched::new(progress, spec.run.memory.bytes(), run.workers(), options.quiet);
     let ended = run.encode(&watched);
     drop(watched);
@@ -210,5 +210,5 @@ fn stages(trace: &Trace) -> String {
     let wall = trace.wall.0.max(1.0);
     let parts: Vec<String> =
         trace.lanes.iter().map(|lane| format!("{} {:.2}", lane.name, lane.busy().0 / wall)).collect();
-    format!("stages: {} of the time; {} is the bottleneck", parts.join(", "), trace.explain().name)
+    format!("stages, as shares of the time: {}; {} is the bottleneck", parts.join(", "), trace.explain().name)
 }

@@ -19,7 +19,7 @@ fn is_busy(load: f64, own: usize, cpus: usize) -> bool {
 /// A warning for measurements that begin now, if other programs keep the CPUs busy.
 pub(crate) fn before(load: Option<f64>, cpus: usize) -> Option<String> {
     let load = load.filter(|load| is_busy(*load, 0, cpus))?;
-    Some(format!("other programs keep the CPUs busy (load {load:.1}): measurements will be off"))
+    Some(format!("other programs keep the CPUs busy (load {load:.1}): measurements will be inaccurate"))
 }
 
 #[cfg_attr(not(feature = "bench"), allow(dead_code, reason = "for `bench`"))]
@@ -33,7 +33,7 @@ pub(crate) fn after(begin: Option<f64>, end: Option<f64>, threads: usize, cpus: 
     let shown = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.1}"));
     Some(format!(
         "other programs kept the CPUs busy (load {} before the measurement, {} after it, of which this program caused up to {}): \
-         the results are off; measure again on an idle machine",
+         the results are inaccurate; measure again on an idle machine",
         shown(begin),
         shown(end),
         threads.max(cpus),
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(parse(""), None);
         assert_eq!(before(Some(1.9), 2), None);
         assert_eq!(before(None, 2), None);
-        let busy = "other programs keep the CPUs busy (load 18.8): measurements will be off";
+        let busy = "other programs keep the CPUs busy (load 18.8): measurements will be inaccurate";
         assert_eq!(before(Some(18.8), 2).as_deref(), Some(busy));
     }
 

@@ -112,7 +112,7 @@ fn measure(options: &Options) -> Result<Source, Refused> {
         ([], None) if options.profile.is_some() => profiles::read(options),
         ([], None) => Err(Refused::usage(format_args!(
             "the times of the computation and the communication are not known\n\
-             hint: measure both at some sizes and pass the times with --cost samples.csv, whose header is {}; \
+             hint: measure both at several sizes and pass the times with --cost samples.csv, whose header is {}; \
              or measure on ranks of this process with --calibrate in-process, and keep the result with --profile profiles.json",
             SAMPLE_COLUMNS.join(",")
         ))),

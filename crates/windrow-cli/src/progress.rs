@@ -162,13 +162,13 @@ mod tests {
 
     #[test]
     fn what_is_left_is_said_when_it_is_known() {
-        let left = |done, of, seconds| left(done, of, Duration::from_secs(seconds), ", writing to the disk");
+        let left = |done, of, seconds| left(done, of, Duration::from_secs(seconds), ", writing to disk");
         assert_eq!(left(0, 100, 0), "");
         assert_eq!(left(0, 100, 7), "");
         assert_eq!(left(50, 100, 7), ", 7s left");
         assert_eq!(left(25, 100, 7), ", 21s left");
         assert_eq!(left(99, 100, 7), "");
-        assert_eq!(left(100, 100, 7), ", writing to the disk");
+        assert_eq!(left(100, 100, 7), ", writing to disk");
         assert_eq!(left(0, 0, 7), "");
     }
 

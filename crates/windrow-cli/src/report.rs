@@ -74,7 +74,7 @@ pub(crate) fn silence_panics() {
 pub(crate) fn panicked() {
     let last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
     error(format_args!(
-        "internal error: {}\nhint: please report this, with the backtrace that RUST_BACKTRACE=1 adds",
-        last.as_deref().unwrap_or("it panicked")
+        "internal error: {}\nhint: please report this, and include the backtrace that RUST_BACKTRACE=1 prints",
+        last.as_deref().unwrap_or("a thread panicked")
     ));
 }

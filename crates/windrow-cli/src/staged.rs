@@ -70,12 +70,19 @@ pub(crate) fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refused> {
         ));
     }
     if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"-")) {
-        let message =
-            format!("\"{}\" begins with a dash\nhint: a result is written to a file: give its path", shown(path));
+        let message = format!(
+            "\"{}\" begins with a dash\nhint: the result is written to a file, not to stdout; give the path of a file",
+            shown(path)
+        );
         return Err(Refused(message, Code::Usage));
     }
-    let among_devices =
-        || Err(refused(path, "is in a folder of devices", "a result is written to a file: give its path"));
+    let among_devices = || {
+        Err(refused(
+            path,
+            "is in a device directory",
+            "the result is written to a file; give the path of a regular file",
+        ))
+    };
     if fs::symlink_metadata(path).is_err() {
         return if is_among_devices(path) { among_devices() } else { Ok(()) };
     }
@@ -105,7 +112,7 @@ pub(crate) fn check_directory(path: &Path) -> Result<(), Refused> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             why("does not exist", &format!("create it first: mkdir -p {}", shown(directory)))
         }
-        Err(error) => why(&format!("cannot be searched: {error}"), "choose another path"),
+        Err(error) => why(&format!("cannot be accessed: {error}"), "choose another path"),
     }
 }
 

@@ -45,13 +45,13 @@ impl Observer for Watched {
         let enough = enough.unwrap_or(usize::MAX);
         let note = || {
             report::note(format_args!(
-                "{}:{line}: a document of {} takes about {} of memory in {engine}, but --memory is {}: it runs by itself{} \
+                "{}:{line}: a document of {} takes about {} of memory in {engine}, but --memory is {}, so it is encoded by itself{} \
                  (hint: split it, or give --memory {}M)",
                 shown(file),
                 decimal(bytes as u64),
                 decimal(expected as u64),
                 decimal(self.budget as u64),
-                if left == 1 { "; further ones are only counted" } else { "" },
+                if left == 1 { "; further documents like this are only counted" } else { "" },
                 enough >> 20,
             ));
         };

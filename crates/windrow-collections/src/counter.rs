@@ -60,7 +60,7 @@ impl Counter {
     /// # Panics
     /// If `before` and `by` differ in length.
     pub fn add_all(&mut self, by: &[i64], before: &mut [i64]) {
-        assert_eq!(by.len(), before.len(), "one result an addition");
+        assert_eq!(by.len(), before.len(), "one result per addition");
         before.copy_from_slice(by);
         self.add_in_place(before);
     }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "one result an addition")]
+    #[should_panic(expected = "one result per addition")]
     fn results_must_fit() {
         Counter::default().add_all(&[1, 2], &mut [0]);
     }

@@ -292,7 +292,7 @@ impl<K: Key> SkipList<K> {
 
     /// A new tower and its slot.
     fn build(&mut self, height: usize) -> u32 {
-        let tower = u32::try_from(self.links.len()).expect("a skip list has less than 2^32 links");
+        let tower = u32::try_from(self.links.len()).expect("a skip list has fewer than 2^32 links");
         let slot = self.keys.len() as u32;
         self.links.push(Link { slot, ..Link::END });
         self.links.resize(self.links.len() + height - 1, Link::END);
@@ -343,14 +343,14 @@ impl<K: Key> SkipList<K> {
                 let link = *self.link_of(at, level);
                 let key = self.key(link.next).ok_or("a link to a free tower")?;
                 claim(key.prefix() == link.word, "a link with the word of another key")?;
-                claim(self.before(link.word, key)[level] == at, "a search does not come by")?;
+                claim(self.before(link.word, key)[level] == at, "a search does not reach a tower")?;
                 let slot = self.link_of(link.next, 0).slot as usize;
                 claim(usize::from(self.heights[slot]) > level, "a link above its tower")?;
                 (at, count) = (link.next, count + 1);
             }
             let here = |slot: &usize| self.keys[*slot].is_some() && usize::from(self.heights[*slot]) > level;
             claim((0..self.keys.len()).filter(here).count() == count, "a tower without links")?;
-            claim(level < self.levels || count == 0, "a level too many")?;
+            claim(level < self.levels || count == 0, "one level too many")?;
         }
         Ok(())
     }
@@ -363,7 +363,7 @@ impl<K: Key> SkipList<K> {
     /// # Panics
     /// If `ops` and `results` differ in length. If a comparison or a clone panics: completed operations stay done.
     pub fn apply(&mut self, ops: &[SetOp<K>], results: &mut [bool]) {
-        assert_eq!(ops.len(), results.len(), "one result an operation");
+        assert_eq!(ops.len(), results.len(), "one result per operation");
         self.run_keyed(&mut Mixed { ops, results });
     }
 
@@ -372,7 +372,7 @@ impl<K: Key> SkipList<K> {
     /// # Panics
     /// As [`apply`](Self::apply).
     pub fn insert_all(&mut self, keys: &[K], new: &mut [bool]) {
-        assert_eq!(keys.len(), new.len(), "one result a key");
+        assert_eq!(keys.len(), new.len(), "one result per key");
         self.run_keyed(&mut All::<_, true> { keys, results: new });
     }
 
@@ -381,7 +381,7 @@ impl<K: Key> SkipList<K> {
     /// # Panics
     /// As [`apply`](Self::apply).
     pub fn remove_all(&mut self, keys: &[K], found: &mut [bool]) {
-        assert_eq!(keys.len(), found.len(), "one result a key");
+        assert_eq!(keys.len(), found.len(), "one result per key");
         self.run_keyed(&mut All::<_, false> { keys, results: found });
     }
 

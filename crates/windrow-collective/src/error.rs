@@ -90,7 +90,7 @@ pub enum Error {
         values: Box<[(usize, String); 2]>,
     },
     /// The processes of a program's own kernels could not meet: see [`Kernels::meet`](crate::Kernels::meet).
-    #[error("the processes cannot meet: {why}")]
+    #[error("the processes cannot find each other: {why}")]
     Meeting {
         /// What the program's function said.
         why: String,

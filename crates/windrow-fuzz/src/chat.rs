@@ -34,21 +34,21 @@ pub(crate) fn run(data: &[u8]) {
     });
     let mut chat = Chat { template, loss: Loss::All };
     let all = chat.render(row, "messages");
-    assert_eq!(all, chat.render(row, "messages"), "two runs write the same");
+    assert_eq!(all, chat.render(row, "messages"), "two runs write the same text");
     if let Ok((text, spans)) = &all {
-        assert!(!text.trim().is_empty(), "an empty text is a lost row");
+        assert!(!text.trim().is_empty(), "an empty text means a lost row");
         assert!(spans.is_empty(), "{spans:?}");
     }
     chat.loss = Loss::Assistant;
     let Ok((text, spans)) = chat.render(row, "messages") else { return };
     if let Ok(all) = all {
-        assert_eq!(all.0, text, "masks change no text");
+        assert_eq!(all.0, text, "masks do not change the text");
     }
     for span in &spans {
-        assert!(text.get(span.clone()).is_some(), "{span:?} is no part of {text:?}");
+        assert!(text.get(span.clone()).is_some(), "{span:?} is not a part of {text:?}");
     }
     let Ok((ids, mask)) = ids_and_mask(tokenizer, &text, &spans) else { return };
-    assert_eq!(ids.len(), mask.len(), "each id has a mask");
+    assert_eq!(ids.len(), mask.len(), "every id has a mask");
     assert!(mask.iter().all(|mask| *mask <= 1), "{mask:?}");
     let covered: usize = spans.iter().map(|span| span.len()).sum();
     match covered {

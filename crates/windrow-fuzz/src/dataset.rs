@@ -147,16 +147,16 @@ fn examine(prefix: &Path) -> Option<(u64, u64)> {
     let dataset = Dataset::open(prefix).ok()?;
     let _ = dataset.verify();
     for part in &dataset.manifest().parts {
-        let _ = dataset.part(&part.name).expect("a part of the manifest").document(0);
+        let _ = dataset.part(&part.name).expect("the manifest has this part").document(0);
     }
     let statistics = dataset.statistics();
     if dataset.manifest().options.pack.is_some() {
         // Statistics count rows.
         let count = dataset.documents();
         (0..count.min(DOCUMENTS)).for_each(|number| {
-            assert!(!matches!(dataset.document(number), Ok(None)), "document {number} of {count} is there");
+            assert!(!matches!(dataset.document(number), Ok(None)), "document {number} of {count} exists");
         });
-        assert!(matches!(dataset.document(count), Ok(None)), "there is none behind the last");
+        assert!(matches!(dataset.document(count), Ok(None)), "there is no document after the last one");
     }
     let statistics = statistics.ok()?;
     let frequencies: u64 = statistics.most_frequent(usize::MAX).iter().map(|(_, count)| count).sum();
@@ -165,9 +165,9 @@ fn examine(prefix: &Path) -> Option<(u64, u64)> {
     if dataset.manifest().options.pack.is_none() {
         for number in 0..statistics.documents.min(DOCUMENTS) {
             let document = dataset.document(number);
-            assert!(matches!(document, Ok(Some(_))), "a counted document is there: {document:?}");
+            assert!(matches!(document, Ok(Some(_))), "a counted document exists: {document:?}");
         }
-        assert!(matches!(dataset.document(statistics.documents), Ok(None)), "there is none behind the last");
+        assert!(matches!(dataset.document(statistics.documents), Ok(None)), "there is no document after the last one");
     }
     Some((statistics.documents, statistics.tokens))
 }

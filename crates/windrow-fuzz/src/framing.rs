@@ -20,7 +20,7 @@ pub(crate) fn run(data: &[u8]) {
     };
     if choice & 2 == 0 {
         if let Some(text) = text_of(compression, bytes) {
-            assert!(text == plain(compression, bytes), "the decoder reads another text");
+            assert!(text == plain(compression, bytes), "the decoder reads a different text");
         }
         return;
     }
@@ -40,7 +40,7 @@ pub(crate) fn run(data: &[u8]) {
         change => stream[at] ^= change,
     }
     let found = text_of(compression, &stream);
-    assert!(found.is_none_or(|found| found == marked), "damage at byte {at} gave another text");
+    assert!(found.is_none_or(|found| found == marked), "damage at byte {at} gave a different text");
 }
 
 /// The text of a stream, as windrow reads it.

@@ -35,8 +35,8 @@ pub(crate) fn run(data: &[u8]) {
             (outcome.is_ok(), rows)
         };
         let [one, other] = [1 << 8, 1 << 20].map(rows);
-        assert_eq!(one.0, other.0, "whether it can be read depends on the size of batches");
-        assert!(!one.0 || one == other, "rows depend on the size of batches");
+        assert_eq!(one.0, other.0, "whether it can be read depends on the batch size");
+        assert!(!one.0 || one == other, "rows depend on the batch size");
         assert!(one.1.iter().map(|row| row.2).eq(1..=one.1.len() as u64), "rows are numbered in order");
     });
 }

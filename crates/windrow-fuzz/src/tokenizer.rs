@@ -38,10 +38,10 @@ pub(crate) fn run(data: &[u8]) {
                 );
                 let mut again = Vec::new();
                 encoder.encode(text, &mut again).expect("what was encoded before");
-                assert_eq!(again, ids[1..], "the same text has other ids");
+                assert_eq!(again, ids[1..], "the same text has different ids");
                 let mut others = Vec::new();
                 if other.as_mut().is_some_and(|other| other.encode(text, &mut others).is_ok()) {
-                    assert_eq!(others, again, "two engines give other ids for {text:?}");
+                    assert_eq!(others, again, "two engines give different ids for {text:?}");
                 }
                 // Decoders may refuse.
                 let _ = tokenizer.decode(&again, false);

@@ -412,17 +412,18 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
         }
     }
     text.push_str(
-        "time and saved: over all calls; off by: error of the predicted time, median and 90th percentile; below: the \
-         last call's reason\n",
+        "time and saved cover all calls; off by: prediction error, median and 90th percentile; indented: the reason for \
+         the last decision\n",
     );
     if lost > 0 {
         let _ = writeln!(text, "{lost} calls were not counted because several threads ended at once");
     }
     if let Some(quota) = rounded_down() {
         let threads = quota.floor();
+        let plural = if threads == 1.0 { "" } else { "s" };
         let _ = writeln!(
             text,
-            "the quota of {quota:.2} CPUs is rounded down to {threads} as the number of threads (see WINDROW_THREADS)"
+            "the quota of {quota:.2} CPUs is rounded down to {threads} thread{plural} (see WINDROW_THREADS)"
         );
     }
     text

@@ -127,24 +127,24 @@ pub(super) fn report_wait(waited: Duration) {
 
 /// Report on a call: thread `thread` has `waited` for `members`.
 fn stalled(call: CallName, thread: &str, waited: Duration, members: &[AwaitedMember]) -> String {
-    let mut text = format!("windrow: {call} has waited for {waited:.1?} on thread {thread}");
+    let mut text = format!("windrow: {call} on thread {thread} has waited {waited:.1?}");
     let _ = match members.len() {
         0 => writeln!(text),
-        1 => writeln!(text, ", for another thread:"),
-        more => writeln!(text, ", for {more} other threads:"),
+        1 => writeln!(text, " for another thread:"),
+        more => writeln!(text, " for {more} other threads:"),
     };
     for AwaitedMember { thread, since, inside } in members {
-        let _ = write!(text, "  thread {thread} has been inside for {since:.1?}");
+        let _ = write!(text, "  thread {thread} has been in it for {since:.1?}");
         let _ = match inside {
-            Some(inside) => writeln!(text, ", and is in {inside} now"),
+            Some(inside) => writeln!(text, " and is now in {inside}"),
             None => writeln!(text),
         };
     }
     let parts = if call.kind == LOOP { "items" } else { "parts" };
     let _ = writeln!(
         text,
-        "hint: do {parts} of this call wait for something that its caller holds, such as a lock? Even a lock that its \
-         holder can take again (Python's GIL, a ReentrantMutex) keeps other threads out"
+        "hint: do {parts} of this call wait for something that its caller holds, such as a lock? Even a reentrant \
+         lock (Python's GIL, a ReentrantMutex) keeps other threads out"
     );
     text
 }
@@ -174,18 +174,18 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(
             lines[0],
-            format!("windrow: the loop at {here} has waited for 5.0s on thread main, for 2 other threads:")
+            format!("windrow: the loop at {here} on thread main has waited 5.0s for 2 other threads:")
         );
-        assert_eq!(lines[1], "  thread windrow-1 has been inside for 7.0s");
+        assert_eq!(lines[1], "  thread windrow-1 has been in it for 7.0s");
         assert_eq!(
             lines[2],
-            format!("  thread windrow-1 has been inside for 7.0s, and is in the join or scope at {here} now")
+            format!("  thread windrow-1 has been in it for 7.0s and is now in the join or scope at {here}")
         );
         assert!(
             lines[3]
                 .starts_with("hint: do items of this call wait for something that its caller holds, such as a lock?")
         );
-        assert!(stalled(call, "main", seconds(5), &[]).contains("on thread main\n"), "no member is known");
+        assert!(stalled(call, "main", seconds(5), &[]).contains("has waited 5.0s\n"), "no member is known");
     }
 
     #[test]

@@ -123,7 +123,7 @@ struct ProcessTrace {
     path: PathBuf,
     /// Single claims are recorded.
     claims: bool,
-    /// The begin of the trace, by three clocks.
+    /// The start of the trace, by three clocks.
     begun: u64,
     zero: Instant,
     started: SystemTime,

@@ -174,7 +174,7 @@ pub struct Event<'e> {
     /// Threads that entered it, the caller included.
     pub threads: usize,
     pub took: Nanos,
-    /// Ticks at its begin and at its end.
+    /// Ticks at its start and at its end.
     pub ticks: (u64, u64),
     pub ending: Ending,
     /// A further pass of a call whose first pass was reported: its time counts, and it is no call.

@@ -279,7 +279,7 @@ pub fn after_serial(
     }
 }
 
-/// The weight at the begin of each call of a site that runs unmeasured, since a call has ended early after `done`, which took `spent`: as much
+/// The weight at the start of each call of a site that runs unmeasured, since a call has ended early after `done`, which took `spent`: as much
 /// as a call that is too short to be shared. Not 0. It says nothing about a call that runs to its end.
 pub fn early_weight(done: u64, spent: Nanos, most: usize, machine: &Machine) -> u64 {
     (done as f64 * shortest_shared(most, machine).0 / spent.0.max(1.0)).max(1.0) as u64

@@ -50,11 +50,11 @@ fn check(len: usize, rows: usize, cols: usize, stride: usize) {
     if rows == 0 || cols == 0 {
         return;
     }
-    assert!(stride >= cols, "rows of {cols} elements begin every {stride}");
+    assert!(stride >= cols, "a stride of {stride} is less than the {cols} elements of a row");
     let end = (rows - 1).checked_mul(stride).and_then(|last| last.checked_add(cols));
     assert!(
         end.is_some_and(|end| end <= len),
-        "{rows} rows of {cols}, {stride} apart, take more than the {len} elements available"
+        "{rows} rows of {cols} elements, {stride} apart, take more than the {len} elements available"
     );
 }
 
@@ -105,7 +105,7 @@ impl<'a, T> Matrix<'a, T> {
     where
         T: Copy,
     {
-        assert!(row < self.rows && col < self.cols, "({row}, {col}) in a matrix of {} x {}", self.rows, self.cols);
+        assert!(row < self.rows && col < self.cols, "({row}, {col}) is outside a {} x {} matrix", self.rows, self.cols);
         let (major, minor) = if self.transposed { (col, row) } else { (row, col) };
         self.data[major * self.stride + minor]
     }
@@ -159,7 +159,7 @@ impl<'a, T> MatrixMut<'a, T> {
     /// # Panics
     /// The matrix has no such row.
     pub fn row(&mut self, row: usize) -> &mut [T] {
-        assert!(row < self.rows, "row {row} of {}", self.rows);
+        assert!(row < self.rows, "row {row} is outside a matrix of {} rows", self.rows);
         let range = span(&(row..row + 1), self.cols, self.stride);
         &mut self.data[range]
     }
@@ -170,7 +170,7 @@ impl<'a, T> MatrixMut<'a, T> {
     /// There are fewer rows.
     pub fn split_at_row(self, row: usize) -> (Self, Self) {
         let Self { data, rows, cols, stride } = self;
-        assert!(row <= rows, "row {row} of {rows}");
+        assert!(row <= rows, "a matrix of {rows} rows cannot be split at row {row}");
         let end = span(&(0..rows), cols, stride).end;
         let (first, rest) = data[..end].split_at_mut(if cols == 0 { 0 } else { (row * stride).min(end) });
         (Self { data: first, rows: row, cols, stride }, Self { data: rest, rows: rows - row, cols, stride })
@@ -191,10 +191,10 @@ mod tests {
         let data = [0_u8; 10];
         assert_eq!(Matrix::with_stride(&data, 3, 2, 4).rows(), 3);
         let message = panics(|| Matrix::with_stride(&data, 3, 3, 4));
-        assert_eq!(message, "3 rows of 3, 4 apart, take more than the 10 elements available");
-        assert!(panics(|| Matrix::with_stride(&data, 2, 3, 2)).contains("rows of 3 elements begin every 2"));
+        assert_eq!(message, "3 rows of 3 elements, 4 apart, take more than the 10 elements available");
+        assert!(panics(|| Matrix::with_stride(&data, 2, 3, 2)).contains("a stride of 2 is less than the 3 elements"));
         assert!(panics(|| Matrix::with_stride(&data, usize::MAX, 1, usize::MAX)).contains("more than"));
-        assert!(panics(|| Matrix::new(&data, 2, 5).get(2, 0)).contains("(2, 0) in a matrix of 2 x 5"));
+        assert!(panics(|| Matrix::new(&data, 2, 5).get(2, 0)).contains("(2, 0) is outside a 2 x 5 matrix"));
         // Without elements, none can be out of place.
         assert_eq!(Matrix::with_stride(&data, usize::MAX, 0, 0).cols(), 0);
         assert_eq!(Matrix::with_stride(&data, 0, usize::MAX, 0).cols(), usize::MAX);

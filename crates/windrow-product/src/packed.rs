@@ -110,7 +110,7 @@ impl<T: Number> PackedB<T> {
         let shape = self.shape();
         let line = 64 / size_of::<T::Sum>();
         let width = if b.rows == 0 { 0 } else { b.cols.next_multiple_of(shape.lanes) };
-        let len = width.checked_mul(b.rows).expect("b has more elements than can be counted");
+        let len = width.checked_mul(b.rows).expect("b has too many elements");
         if self.packed.len() < len + line {
             // Nothing of the old contents is needed, so nothing is copied.
             self.packed = vec![T::Sum::default(); len + line];

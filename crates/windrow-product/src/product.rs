@@ -107,7 +107,7 @@ impl<'a, T: Number> Product<'a, T> {
             Right::Packed(b) => (b.rows(), b.set()),
             Right::Plain(b) => (b.rows, InstructionSet::best()),
         };
-        assert_eq!(a.cols, rows, "columns of a, and rows of b");
+        assert_eq!(a.cols, rows, "the columns of a must match the rows of b");
         Self { a, b, set, alpha: T::Sum::ONE, beta: T::Sum::default() }
     }
 
@@ -191,12 +191,12 @@ impl<'a, T: Number> Product<'a, T> {
     /// `a` does not have these rows, or `c` does not have as many and the columns of `b`.
     pub fn write_rows(&self, rows: Range<usize>, c: MatrixMut<'_, T>, workspace: &mut Workspace<T>) {
         let Self { a, b, .. } = *self;
-        assert!(rows.start <= rows.end && rows.end <= a.rows, "rows {rows:?} of {}", a.rows);
+        assert!(rows.start <= rows.end && rows.end <= a.rows, "rows {rows:?} are outside the {} rows of a", a.rows);
         let cols = match b {
             Right::Packed(b) => b.cols(),
             Right::Plain(b) => b.cols,
         };
-        assert_eq!((c.rows, c.cols), (rows.len(), cols), "rows and columns of c, and of the product");
+        assert_eq!((c.rows, c.cols), (rows.len(), cols), "the shape of c must be that of the product");
         if c.rows == 0 || c.cols == 0 {
             return;
         }

@@ -398,7 +398,9 @@ fn operands_that_do_not_fit_panic() {
         let payload = catch_unwind(AssertUnwindSafe(f)).expect_err("it panics");
         payload.downcast_ref::<String>().cloned().unwrap_or_default()
     };
-    assert!(message(&mut || _ = Product::new(matrix(3, 5), &packed)).contains("columns of a, and rows of b"));
+    assert!(
+        message(&mut || _ = Product::new(matrix(3, 5), &packed)).contains("the columns of a must match the rows of b")
+    );
     let product = Product::new(matrix(6, 4), &packed);
     let write = |rows: std::ops::Range<usize>, c_rows, c_cols| {
         message(&mut || {
@@ -406,9 +408,9 @@ fn operands_that_do_not_fit_panic() {
             product.write_rows(rows.clone(), MatrixMut::new(&mut c, c_rows, c_cols), &mut Workspace::default());
         })
     };
-    assert!(write(0..6, 5, 5).contains("rows and columns of c"));
-    assert!(write(0..6, 6, 4).contains("rows and columns of c"));
-    assert!(write(3..7, 4, 5).contains("rows 3..7 of 6"));
+    assert!(write(0..6, 5, 5).contains("the shape of c"));
+    assert!(write(0..6, 6, 4).contains("the shape of c"));
+    assert!(write(3..7, 4, 5).contains("rows 3..7 are outside the 6 rows of a"));
     assert!(
         message(&mut || product.write(MatrixMut::new(&mut [0.0; 25], 5, 5), &mut Workspace::default()))
             .contains("of c")

@@ -166,7 +166,7 @@ impl Store {
         let brought = callers as u64 * (0..ops as u64).sum::<u64>();
         let numbers = (before.0..before.0 + count).sum::<u64>();
         if (after.0 - before.0, after.1.wrapping_sub(before.1), replied) != (count, brought, numbers) {
-            return Err("an operation was lost, run twice or answered to another caller".to_owned());
+            return Err("an operation was lost or run twice, or its reply went to another caller".to_owned());
         }
         Ok(end.duration_since(begin).as_nanos() as f64 / count as f64)
     }
@@ -236,7 +236,7 @@ fn verdict(store: &Store) -> String {
     let Ok(stats) = batched.stats() else { return String::new() };
     let batched = stats.ops().saturating_sub(stats.alone());
     let mean = match stats.batches() {
-        0 => "no calls coincided".to_owned(),
+        0 => "no two calls coincided".to_owned(),
         batches => format!("batches of {:.1} on average", batched as f64 / batches as f64),
     };
     let verdict = stats.verdict().map_or_else(|| "no verdict yet".to_owned(), |verdict| verdict.to_string());

@@ -36,7 +36,7 @@ pub struct BenchSettings {
     pub only: Vec<ScenarioGroup>,
     /// Adds an arm of rayon to loops, recursion and rounds.
     pub against_rayon: bool,
-    /// Threads of windrow, of the choices by hand and of rayon.
+    /// Threads of windrow, of the hand-picked choices and of rayon.
     pub threads: usize,
     /// CPUs that the process may use.
     pub cpus: usize,

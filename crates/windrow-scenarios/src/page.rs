@@ -192,7 +192,7 @@ fn wins(page: &mut Page, report: &BenchReport) {
     page.read("The cells in which windrow gains most over the plain code, in both halves of the repetitions.");
     let rows: Vec<Vec<Entry>> = report.wins().into_iter().take(SHOWN_WINS).map(by_plain_code).collect();
     if rows.is_empty() {
-        page.add("<p>No cell.</p>");
+        page.add("<p>None.</p>");
     } else {
         page.table("cells that gain", &["cell", "harm", "halves", "plain code", "windrow", WHY], &rows);
     }
@@ -202,20 +202,20 @@ fn losses(page: &mut Page, report: &BenchReport) {
     page.heading("losses", "Where windrow loses");
     let losses = report.losses();
     page.read(
-        "Cells in which windrow is slower than the plain code in both halves of the repetitions, the worst first. \
-         Harm is windrow's time divided by that of the plain code; both halves are shown next to it.",
+        "Cells in which windrow is slower than the plain code in both halves of the repetitions, worst first. \
+         Harm is windrow's time divided by that of the plain code; next to it is its value in each half.",
     );
     if losses.is_empty() {
-        page.add("<p>No cell.</p>");
+        page.add("<p>None.</p>");
     } else {
         let rows: Vec<Vec<Entry>> = losses.into_iter().map(by_plain_code).collect();
         page.table("cells that lose", &["cell", "harm", "halves", "plain code", "windrow", WHY], &rows);
     }
     let regrets = report.regrets();
-    let title = format!("More than {:.0} % slower than the best choice by hand", 100.0 * (REGRET - 1.0));
+    let title = format!("More than {:.0} % slower than the best hand-picked choice", 100.0 * (REGRET - 1.0));
     page.add(format_args!("<h3>{}</h3>", escaped(title)));
     if regrets.is_empty() {
-        page.add("<p>No cell.</p>");
+        page.add("<p>None.</p>");
     } else {
         let row = |cell: &&Cell| {
             let regret = cell.regret.map(|regret| regret.value);
@@ -240,10 +240,10 @@ fn by_plain_code(cell: &Cell) -> Vec<Entry> {
 }
 
 fn summary(page: &mut Page, report: &BenchReport) {
-    page.heading("summary", "In short");
+    page.heading("summary", "Summary");
     page.read(
-        "One line for each shape of work. Worst is the value that both halves of the repetitions reach. Control is \
-         the plain code compared with itself: smaller differences are noise. Bound is the time divided by the \
+        "One row per shape of work. The worst value is one that both halves of the repetitions reach. The control is \
+         the plain code compared with itself; smaller differences are noise. The bound is the time divided by the \
          shortest possible time.",
     );
     let head = [
@@ -277,7 +277,7 @@ fn summary(page: &mut Page, report: &BenchReport) {
 fn harm(page: &mut Page, report: &BenchReport) {
     page.heading("harm", "Harm");
     page.read(
-        "Every dot is a cell. Left of the line at 1, windrow is faster than the plain code; right of it, slower. Red dots with a rim lose in both halves of the repetitions.",
+        "Each dot is a cell. To the left of the line at 1, windrow is faster than the plain code; to the right, it is slower. Red dots with a rim are cells in which windrow is slower in both halves of the repetitions.",
     );
     let cells: Vec<&Cell> = report.cells.iter().collect();
     let label = ("time relative to plain code", "slower");
@@ -289,7 +289,7 @@ fn harm(page: &mut Page, report: &BenchReport) {
         // In a narrow window the first columns are seen.
         let mut head = vec!["cell", "harm", "quartiles", "plain code", "windrow", "control", "bound", "runs"];
         let is_against = cells.iter().any(|cell| cell.by_rayon.is_some());
-        head.extend(is_against.then_some("by rayon"));
+        head.extend(is_against.then_some("relative to rayon"));
         let row = |cell: &&Cell| {
             let mut row = vec![
                 entry(cell.title()),
@@ -330,23 +330,23 @@ fn regret(page: &mut Page, report: &BenchReport) {
     }
     page.heading("regret", "Regret");
     page.read(
-        "The same cells compared with the best of a sweep of choices by hand: grains, cut-off depths, widths, limits, \
-         tiles, threads, and the plain code. Right of the line, some choice by hand is faster. The best one is chosen \
-         from one half of the repetitions, and its time is taken from the other.",
+        "The same cells compared with the best of a sweep of hand-picked choices: grains, cut-off depths, widths, \
+         limits, tiles, threads, and the plain code. To the right of the line, a hand-picked choice is faster. The \
+         best one is chosen from one half of the repetitions, and its time is taken from the other half.",
     );
     page.figure(
-        "windrow's time divided by that of the best choice by hand",
+        "windrow's time divided by that of the best hand-picked choice",
         &pictures::dots(
             &cells,
-            ("time relative to the best choice by hand", "more than 25 % slower"),
+            ("time relative to the best hand-picked choice", "more than 25 % slower"),
             |cell| Some(regret_of(cell)),
             Cell::regrets,
         ),
     );
     page.add("<h3>Sweeps</h3>");
     page.read(
-        "Each picture is one cell. The dots are choices by hand, the dashed line is the plain code, and the blue line \
-         is windrow. Both axes are logarithmic; the vertical one is time relative to the plain code.",
+        "Each picture is one cell. The dots are hand-picked choices, the dashed line is the plain code, and the blue \
+         line is windrow. Both axes are logarithmic; the vertical one shows the time relative to the plain code.",
     );
     let mut drawn: Vec<&Cell> = cells.iter().filter(|cell| cell.sweep.len() > 1).copied().collect();
     drawn.sort_by(|one, other| regret_of(other).total_cmp(&regret_of(one)));
@@ -360,7 +360,7 @@ fn regret(page: &mut Page, report: &BenchReport) {
         }
     }
     page.details(&format!("All {}", counted(cells.len(), "cell")), true, |page| {
-        let head = ["cell", "regret", "best by hand", "halves", "choices", "of them"];
+        let head = ["cell", "regret", "best by hand", "halves", "choices", "varied"];
         let row = |cell: &&Cell| {
             let [one, other] = cell.regret.map_or([f64::NAN; 2], |regret| regret.halves);
             vec![
@@ -396,9 +396,9 @@ fn size_label(cell: &Cell) -> &'static str {
         ScenarioGroup::Loops if cell.family == "fib" => "argument",
         ScenarioGroup::Loops if cell.family.starts_with("tree") => "leaves",
         ScenarioGroup::Loops => "items",
-        ScenarioGroup::Rounds => "numbers in a round",
+        ScenarioGroup::Rounds => "numbers per round",
         ScenarioGroup::Batch => "callers",
-        ScenarioGroup::Overlap => "microseconds of computing",
+        ScenarioGroup::Overlap => "microseconds of computation",
         ScenarioGroup::Encode => "KiB of text",
     }
 }
@@ -421,7 +421,7 @@ fn sizes(page: &mut Page, report: &BenchReport) {
     page.heading("sizes", "Time against size");
     page.read(
         "Cells that differ only in size. Where the blue dots lie on the squares, windrow runs the plain code; where \
-         they drop below the squares, sharing pays. The dotted line is the physical bound, if one is known. All axes \
+         they drop below the squares, sharing pays off. The dotted line is the physical bound, if one is known. All axes \
          are logarithmic.",
     );
     let mut html = "<div class=\"panels\">\n".to_owned();
@@ -452,7 +452,7 @@ fn timelines(page: &mut Page, report: &BenchReport) {
     page.heading("timelines", "Overlap timelines");
     page.read(
         "One run of each cell, with a box for every tile in the lane that computes and in the lane that sends. Where \
-         boxes of the two lanes lie one above the other, the computation hides the link. If the plan is one tile, \
+         boxes of the two lanes lie one above the other, the computation hides the communication. If the plan is one tile, \
          windrow runs the plain code.",
     );
     page.legend(&[
@@ -486,7 +486,7 @@ fn timelines(page: &mut Page, report: &BenchReport) {
 
 fn footer(page: &mut Page) {
     page.add(
-        "<footer>\n<p>All arms of a cell are interleaved in one run: every repetition runs each of them, in alternating order. Times are medians; ratios are medians of the ratios of each repetition. Every answer was compared with that of the plain code. Choices by hand run on threads that spin between calls and claim their items from one counter.</p>\n</footer>",
+        "<footer>\n<p>All arms of a cell are interleaved in one run: every repetition runs each of them, in alternating order. Times are medians; ratios are medians of the ratios of each repetition. Every answer was compared with that of the plain code. Hand-picked choices run on threads that spin between calls and claim their items from a shared counter.</p>\n</footer>",
     );
 }
 

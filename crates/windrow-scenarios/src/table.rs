@@ -63,8 +63,8 @@ fn text(report: &BenchReport) -> String {
     report.summaries.iter().for_each(|summary| line(&mut text, &row(summary, is_against)));
     text.push_str(
         "\nharm: time relative to plain code, median and worst; control: plain code relative to itself, worst\n\
-         regret: time relative to the best choice by hand; bound: time relative to the shortest possible time, median\n\
-         worst and lost: what both halves of the repetitions confirm\n",
+         regret: time relative to the best hand-picked choice; bound: time relative to the shortest possible time, median\n\
+         worst and lost: confirmed by both halves of the repetitions\n",
     );
     if is_against {
         text.push_str("rayon: time relative to rayon, median\n");
@@ -81,7 +81,7 @@ fn text(report: &BenchReport) -> String {
         let regret = cell.regret.map_or(f64::NAN, |regret| regret.value);
         (cell, format!("{}  best: {}", ratio(regret), cell.best.as_deref().unwrap_or("-")))
     });
-    let title = format!("More than {:.0} % slower than the best choice by hand", 100.0 * (REGRET - 1.0));
+    let title = format!("More than {:.0} % slower than the best hand-picked choice", 100.0 * (REGRET - 1.0));
     section(&mut text, &title, regrets.collect());
     if is_against {
         let losses = report.slower_than_rayon().into_iter().map(|(cell, by)| (cell, ratio(by.value)));
@@ -123,7 +123,7 @@ fn line(text: &mut String, row: &[String]) {
 
 fn section(text: &mut String, title: &str, cells: Vec<(&Cell, String)>) {
     if cells.is_empty() {
-        writeln!(text, "\n{title}: no cell").expect("memory");
+        writeln!(text, "\n{title}: none").expect("memory");
         return;
     }
     writeln!(text, "\n{title}:").expect("memory");
@@ -194,6 +194,6 @@ mod tests {
     #[test]
     fn no_losses_are_said_too() {
         let report = samples::report(vec![samples::cell(ScenarioGroup::Loops, "items/1", 0.6, None)]);
-        assert!(text(&report).contains("\nSlower than plain code by more than 5 %: no cell\n"));
+        assert!(text(&report).contains("\nSlower than plain code by more than 5 %: none\n"));
     }
 }

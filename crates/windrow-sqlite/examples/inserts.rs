@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for line in 0..ROWS {
         connection.execute(INSERT, (0, format!("line {line}")))?;
     }
-    println!("one transaction a row:   {:>8.0} rows a second", ROWS as f64 / start.elapsed().as_secs_f64());
+    println!("one transaction per row: {:>8.0} rows per second", ROWS as f64 / start.elapsed().as_secs_f64());
 
     let db = GroupCommit::new(connection)?;
     let start = Instant::now();
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
     let rows = THREADS * ROWS;
-    println!("{THREADS} threads and GroupCommit: {:>8.0} rows a second", rows as f64 / start.elapsed().as_secs_f64());
+    println!("{THREADS} threads and GroupCommit: {:>8.0} rows per second", rows as f64 / start.elapsed().as_secs_f64());
     let stats = db.stats()?;
     if let Some(verdict) = stats.verdict() {
         println!("{verdict}");

@@ -114,7 +114,7 @@ where
         }
         // A write that is alone does not run again.
         let params = if guard.is_alone() { params.take() } else { params.clone() };
-        statement.execute(params.expect("parameters are taken by the last run"))
+        statement.execute(params.expect("the last run takes the parameters"))
     })
 }
 

@@ -67,7 +67,7 @@ impl<T: Copy> Assembly<T> {
         let end = |begin: usize| begin.checked_add(len).filter(|&end| end <= capacity);
         // Relaxed: only divides the space.
         let reserved = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
-        let begin = reserved.unwrap_or_else(|begin| panic!("{len} items after {begin} do not fit into {capacity}"));
+        let begin = reserved.unwrap_or_else(|begin| panic!("{begin} items and {len} more do not fit into {capacity}"));
         // SAFETY: within the capacity.
         let first = unsafe { self.start.add(begin) };
         // SAFETY: allocated; each index is in one part only, since `reserved` only grows, atomically. The part borrows the assembly,
@@ -108,7 +108,7 @@ impl<T: Copy> AssemblyPart<'_, T> {
     /// # Panics
     /// `items` has another length than the part.
     pub fn fill<I>(self, items: &[I], map: impl Fn(&I) -> T) {
-        assert_eq!(items.len(), self.space.len(), "the part has another length");
+        assert_eq!(items.len(), self.space.len(), "the part has a different length");
         for (space, item) in self.space.iter_mut().zip(items) {
             space.write(map(item));
         }

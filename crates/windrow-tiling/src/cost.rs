@@ -373,10 +373,12 @@ impl<S: Size> fmt::Display for CostError<S> {
                 write!(f, "piece {place} of a cost has a coefficient that is not a finite number")
             }
             CostError::Falls { place, from, until } => {
-                write!(f, "piece {place} of a cost, from {from} {unit} ")?;
+                write!(f, "piece {place} of a cost is negative or decreasing ")?;
                 match until {
-                    Some(until) => write!(f, "to {until}, is negative or falls"),
-                    None => write!(f, "on, is negative or falls\nhint: let the last piece end in a straight line"),
+                    Some(until) => write!(f, "between {from} and {until} {unit}"),
+                    None => {
+                        write!(f, "from {from} {unit} on\nhint: make the last piece a straight line that does not fall")
+                    }
                 }
             }
         }

@@ -500,13 +500,15 @@ impl fmt::Display for PlanError {
                 write!(
                     f,
                     "the effort is {units} units, fronts of {front} and a gap of {gap}\n\
-                     hint: the first two must be at least 1, the gap in 0..1"
+                     hint: the first two must be at least 1, and the gap at least 0 and below 1"
                 )
             }
             PlanError::Contention { lane, factor } => {
                 write!(f, "the slowdown of the {lane} is {factor}\nhint: it must be at least 1; 1 means no slowdown")
             }
-            PlanError::Cost { lane, rows, time } => write!(f, "the {lane} of {rows} rows would take {} ns", time.0),
+            PlanError::Cost { lane, rows, time } => {
+                write!(f, "the {lane} of {rows} rows would take {} ns, which is impossible", time.0)
+            }
             PlanError::EmptyTile { place } => write!(f, "tile {place} has no rows"),
             PlanError::Total { tiles, rows } => write!(f, "the tiles have {tiles} rows, but the operation has {rows}"),
             PlanError::TooMany { units } => {

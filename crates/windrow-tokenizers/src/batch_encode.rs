@@ -105,7 +105,7 @@ pub(crate) fn pad(encodings: &mut [Encoding], padding: &PaddingParams) -> Result
     let bytes = tokens.and_then(|tokens| tokens.checked_mul(TOKEN_BYTES + padding.pad_token.len()));
     if tokens != Some(0) && !bytes.is_some_and(has_memory) {
         return Err(format!(
-            "padding: not enough memory for encodings of {len} tokens\nhint: pad to a smaller length, or pad fewer at a time"
+            "padding: not enough memory for encodings of {len} tokens\nhint: pad to a smaller length, or pad fewer encodings at a time"
         ));
     }
     for encoding in encodings {

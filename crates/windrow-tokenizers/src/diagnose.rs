@@ -24,28 +24,28 @@ macro_rules! kinds {
 kinds! {
     POINTER: "a git-lfs pointer in place of the file", "fetch the file: git lfs pull";
     HTML: "an HTML page, perhaps an error or a login page that was saved in place of the file", "download the file again, and look at the page";
-    XML: "XML, perhaps the error message of a store that was saved in place of the file", "download the file again, or write it as JSON lines";
-    GZIP: "gzip data", "give the file the extension .gz after that of its format, such as .jsonl.gz";
-    ZSTD: "zstd data", "give the file the extension .zst after that of its format, such as .jsonl.zst";
-    XZ: "xz data", "give the file the extension .xz after that of its format, such as .jsonl.xz";
+    XML: "XML, perhaps a store's error message that was saved in place of the file", "download the file again, or convert it to JSON lines";
+    GZIP: "gzip data", "rename the file so that .gz follows the extension of its format, as in .jsonl.gz";
+    ZSTD: "zstd data", "rename the file so that .zst follows the extension of its format, as in .jsonl.zst";
+    XZ: "xz data", "rename the file so that .xz follows the extension of its format, as in .jsonl.xz";
     LZMA: "lzma data", "decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format text|lines|jsonl";
     LZIP: "lzip data", "decompress it: lzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
-    BZIP2: "bzip2 data", "give the file the extension .bz2 after that of its format, such as .jsonl.bz2";
+    BZIP2: "bzip2 data", "rename the file so that .bz2 follows the extension of its format, as in .jsonl.bz2";
     LZ4: "lz4 data", "decompress it: lz4 -dc FILE | windrow encode - --input-format text|lines|jsonl";
     LZOP: "lzop data", "decompress it: lzop -dc FILE | windrow encode - --input-format text|lines|jsonl";
     BROTLI: "brotli data", "decompress it: brotli -dc FILE | windrow encode - --input-format text|lines|jsonl";
     SNAPPY: "snappy data", "decompress it: snzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
-    COMPRESS: "data from compress", "decompress it: gzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    COMPRESS: "data from the compress program", "decompress it: gzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
     ZIP: "a zip archive", "decompress it: unzip -p FILE | windrow encode - --input-format text|lines|jsonl";
     SEVEN_ZIP: "a 7z archive", "unpack it with 7z x, and pass the folder instead";
     RAR: "a rar archive", "unpack it, and pass the folder instead";
     TAR: "a tar archive", "unpack it: tar -xf FILE -C FOLDER, and pass the folder instead";
-    WARC: "a WARC archive", "extract the texts first, as JSON lines";
+    WARC: "a WARC archive", "extract the texts as JSON lines first";
     PARQUET: "Parquet", "pass --input-format parquet, or give the file the extension .parquet";
-    ENCRYPTED: "encrypted Parquet", "decrypt it: write it again without encryption";
-    ARROW: "Arrow data", "write it as Parquet: datasets.load_from_disk(FOLDER).to_parquet(FILE), or pyarrow.parquet.write_table";
-    AVRO: "Avro data", "write it as Parquet or JSON lines";
-    ORC: "ORC data", "write it as Parquet: pyarrow.orc.read_table, pyarrow.parquet.write_table";
+    ENCRYPTED: "encrypted Parquet", "write it again without encryption";
+    ARROW: "Arrow data", "convert it to Parquet: datasets.load_from_disk(FOLDER).to_parquet(FILE), or pyarrow.parquet.write_table";
+    AVRO: "Avro data", "convert it to Parquet or JSON lines";
+    ORC: "ORC data", "convert it to Parquet: pyarrow.orc.read_table, pyarrow.parquet.write_table";
     NUMPY: "a numpy array", "write the texts as JSON lines";
     PICKLE: "a Python pickle", "write the texts as JSON lines with json.dumps";
     HDF5: "HDF5 data", "write the texts as JSON lines or Parquet";
@@ -57,11 +57,11 @@ kinds! {
     UTF_16: "UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8`";
     UTF_16_LE: "UTF-16 without a byte order mark", "convert it with `iconv -f UTF-16LE -t UTF-8`";
     UTF_16_BE: "UTF-16 without a byte order mark", "convert it with `iconv -f UTF-16BE -t UTF-8`";
-    JSON: "JSON", "add --input-format jsonl if each line is an object; turn an array into lines: jq -c '.[]' FILE";
+    JSON: "JSON", "add --input-format jsonl if each line is an object; if it is an array, split it into lines: jq -c '.[]' FILE";
     LINES_OF_JSON: "JSON lines", "add --input-format jsonl";
-    ARRAY: "an array", "make each element a line: jq -c '.[]' FILE | windrow encode - --input-format jsonl";
+    ARRAY: "an array", "put each element on its own line: jq -c '.[]' FILE | windrow encode - --input-format jsonl";
     STRINGS: "lines of strings", "turn them into objects: jq -c '{text: .}' FILE | windrow encode - --input-format jsonl";
-    TEXT: "plain text", "pass --input-format text, or lines, if it is text";
+    TEXT: "plain text", "if it is text, pass --input-format text or --input-format lines";
     CSV: "a CSV or TSV table", "decompress it if it is compressed, and convert it to JSON lines: python3 -c 'import csv,json,sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE | windrow encode - --input-format jsonl";
 }
 
@@ -242,9 +242,9 @@ pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
     let (cause, hint) = if message.contains("control character") || message.contains("escape") {
         return String::new();
     } else if is_at(b"\0") {
-        ("a NUL byte, as left by a crash or by a file that was not completely written", NO_NULS)
+        ("a NUL byte, as left by a crash or an incomplete write", NO_NULS)
     } else if is_at(b"\xef\xbb\xbf") {
-        ("a byte order mark inside the file, as cat leaves between two files", NO_MARKS)
+        ("a byte order mark inside the file, as cat leaves when it joins two files", NO_MARKS)
     } else if is_at(b"\x1e") {
         ("a record separator: the file is a JSON text sequence", NO_SEPARATORS)
     } else if is_next && skipped.contains(&b'\r') {
@@ -252,9 +252,9 @@ pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
     } else if is_next && from.starts_with(b"{") {
         ("another object follows on the same line", LINES)
     } else if is_next && from.starts_with(b",") {
-        ("a comma follows the object", "JSON lines have no comma after an object: sed 's/,[[:space:]]*$//' FILE")
+        ("a comma follows the object", "remove the commas after the objects: sed 's/,[[:space:]]*$//' FILE")
     } else if is_cut && line.trim_ascii_start().starts_with(b"[") {
-        ("an array over several lines", ARRAY.hint)
+        ("an array that spans several lines", ARRAY.hint)
     } else if is_cut && message.contains("string") {
         (
             "the line ends inside a string",
@@ -263,18 +263,18 @@ pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
     } else if is_cut && line.trim_ascii_start().starts_with(b"{") {
         ("the object spans more than one line, or is cut off", LINES)
     } else if from.starts_with(b"'") || near.starts_with(b"{'") {
-        ("single quotes, as Python prints a dictionary", "write it with json.dumps")
+        ("single quotes, as in a printed Python dictionary", "write it with json.dumps")
     } else {
         return String::new();
     };
     format!(" ({cause}; hint: {hint})")
 }
 
-const LINES: &str = "make each object a line: jq -c . FILE | windrow encode - --input-format jsonl";
+const LINES: &str = "put each object on its own line: jq -c . FILE | windrow encode - --input-format jsonl";
 const FEEDS: &str = "replace it with a line feed: tr '\\r' '\\n' < FILE | windrow encode - --input-format jsonl";
-const NO_NULS: &str = "remove them: tr -d '\\000' < FILE | windrow encode - --input-format jsonl";
+const NO_NULS: &str = "remove the NUL bytes: tr -d '\\000' < FILE | windrow encode - --input-format jsonl";
 const NO_MARKS: &str = "remove the marks: sed 's/\\xef\\xbb\\xbf//g' FILE | windrow encode - --input-format jsonl";
-const NO_SEPARATORS: &str = "remove them: tr -d '\\036' < FILE | windrow encode - --input-format jsonl";
+const NO_SEPARATORS: &str = "remove the separators: tr -d '\\036' < FILE | windrow encode - --input-format jsonl";
 
 #[cfg(test)]
 mod tests {

@@ -144,7 +144,7 @@ pub(crate) fn array_in(line: &str, field: &str) -> Result<(), Fault> {
         Text::Borrowed(text) if !is_json_array(text) => ("a string", ""),
         Text::Unescaped if !is_json_array(&unescaped) => ("a string", ""),
         Text::Borrowed(_) | Text::Unescaped => {
-            ("a string", " (hint: it is JSON written as a string: write it as an array)")
+            ("a string", " (hint: the string contains a JSON array; write the array itself)")
         }
     };
     let reason = format!("field {field:?} is {what}, not an array of messages{hint}");
@@ -164,7 +164,7 @@ pub(crate) fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     match message {
         // The second message only occurs for a leading surrogate without another escape after it.
         "lone leading surrogate in hex escape" | "unexpected end of hex escape" => {
-            let reason = r"a lone surrogate: the \u escape of half a character".to_string();
+            let reason = r"a lone surrogate: a \u escape for half a character".to_string();
             Fault::new(FaultKind::LoneSurrogate, line.as_bytes(), at, reason)
         }
         _ => {
@@ -184,7 +184,7 @@ fn number_hint(line: &[u8], at: usize) -> &'static str {
         memmem::find(&line[begin..end], word).is_some()
     };
     if is_near(b"NaN") || is_near(b"Infinity") {
-        return " (NaN and Infinity are not JSON; hint: write null in their place; Python's `json.dumps(..., allow_nan=False)` finds them)";
+        return " (NaN and Infinity are not JSON; hint: write null instead; Python's `json.dumps(..., allow_nan=False)` finds them)";
     }
     ""
 }
@@ -201,7 +201,8 @@ fn fields_hint(line: &str) -> String {
     }
     let more = if names.len() > FieldNames::SHOWN { ", ..." } else { "" };
     names.truncate(FieldNames::SHOWN);
-    format!("hint: the line has {}{more}; choose one with `--field NAME`", names.join(", "))
+    let fields = if names.len() == 1 { "field" } else { "fields" };
+    format!("hint: the line has the {fields} {}{more}; choose one with `--field NAME`", names.join(", "))
 }
 
 /// The result of parsing a line.

@@ -396,7 +396,7 @@ pub enum EncodeError {
     /// Masks were requested, and no document has an id whose mask is 1.
     #[error(
         "no id in {} counts towards the loss\n\
-         hint: --loss assistant counts messages whose role is assistant: check the roles; nothing was published",
+         hint: --loss assistant counts only messages whose role is assistant, so check the roles; nothing was published",
         counted(*documents, "good document")
     )]
     NoLoss {
@@ -711,7 +711,7 @@ fn check_output(job: &Job, has_tokenizer: bool, output: &Output) -> Result<(), O
     let (selection, output) = (&job.reading.selection, output.options());
     let usage = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
     if !selection.split.iter().map(|part| &part.name).eq(&output.parts) {
-        return usage("the parts of the output differ from those of the selection", "give both the same names");
+        return usage("the parts of the output differ from those of the selection", "use the same part names in both");
     }
     if selection.shuffle.is_some() && output.resume {
         let message =

@@ -429,7 +429,7 @@ pub enum DecodeError {
         reason: String,
     },
     /// In a stream: more ids change the text of earlier ones.
-    #[error("decodes to {text:?}, which does not continue {known:?}")]
+    #[error("the ids decode to {text:?}, which does not begin with the earlier text {known:?}")]
     NotFurther {
         /// The text with the new ids.
         text: String,
@@ -437,7 +437,7 @@ pub enum DecodeError {
         known: String,
     },
     /// There is no memory for the text.
-    #[error("not enough memory for the text of {ids} ids, about {bytes} bytes (hint: decode fewer at a time)")]
+    #[error("not enough memory for the text of {ids} ids, about {bytes} bytes (hint: decode fewer ids at a time)")]
     NoMemory {
         /// The number of ids.
         ids: usize,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// use windrow_tokenizers::output::Format;
 ///
 /// let error = "nmpy".parse::<Format>().unwrap_err().to_string();
-/// assert!(error.starts_with("no such output format: \"nmpy\"\nhint: give one of npy, "), "{error}");
+/// assert!(error.starts_with("no such output format: \"nmpy\"\nhint: use one of npy, "), "{error}");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}\nhint: {hint}")]
@@ -51,7 +51,7 @@ macro_rules! named {
             fn from_str(name: &str) -> Result<Self, Self::Err> {
                 Self::ALL.into_iter().find(|one| one.name() == name).ok_or_else(|| $crate::format::UnknownName {
                     message: format!(concat!("no such ", $what, ": {:?}"), name),
-                    hint: format!("give one of {}", [$($name),*].join(", ")),
+                    hint: format!("use one of {}", [$($name),*].join(", ")),
                 })
             }
         }

@@ -203,7 +203,7 @@ impl JsonParts {
         let mut scratch = String::new();
         match field_of(skeleton, &self.field, &mut scratch) {
             Ok(number) => {
-                assert_eq!(number, self.texts.to_string(), "a text other than the last one is wanted");
+                assert_eq!(number, self.texts.to_string(), "the wanted text is not the last one");
                 Ok(())
             }
             Err(fault) if fault.kind == FaultKind::Syntax || fault.kind == FaultKind::LoneSurrogate => {

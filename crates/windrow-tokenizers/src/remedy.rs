@@ -15,8 +15,10 @@ pub(crate) fn remedy(error: &Error) -> Option<&'static str> {
         ErrorKind::FileTooLarge => {
             Some("raise the limit on the size of files (ulimit -f), or use a file system that allows files this large")
         }
-        ErrorKind::InvalidFilename => Some("choose a shorter name, without characters that the file system refuses"),
-        ErrorKind::OutOfMemory => Some("give the process more memory (ulimit -v, the limit of its container)"),
+        ErrorKind::InvalidFilename => {
+            Some("choose a shorter name, or one without characters that the file system rejects")
+        }
+        ErrorKind::OutOfMemory => Some("give the process more memory (ulimit -v, or the limit of its container)"),
         _ => None,
     }
 }

@@ -61,7 +61,7 @@ impl TryFrom<f64> for Share {
 
     fn try_from(share: f64) -> Result<Self, Self::Error> {
         if !(0.0..=1.0).contains(&share) {
-            return Err("a share is between 0 and 1");
+            return Err("a share must be between 0 and 1");
         }
         Ok(Self { billionths: (share * f64::from(WHOLE)).round() as u32 })
     }
@@ -83,7 +83,7 @@ impl FromStr for Share {
 
     /// Reads `0.25` or `25%`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WRONG: &str = "give a share such as 0.01, or 1%";
+        const WRONG: &str = "expected a share such as 0.01, or 1%";
         let (number, shift) = text.strip_suffix('%').map_or((text, 0), |number| (number, 2));
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -96,14 +96,14 @@ impl FromStr for Share {
         let fraction = format!("{moved}{fraction}");
         let fraction = fraction.trim_end_matches('0');
         if fraction.len() > DIGITS {
-            return Err("a share has at most nine digits after the point");
+            return Err("a share can have at most nine digits after the decimal point");
         }
         let whole = if whole.is_empty() { Ok(0) } else { whole.parse::<u64>() };
         let billionths: u64 = format!("{fraction:0<DIGITS$}").parse().map_err(|_| WRONG)?;
         let billionths = whole.ok().and_then(|whole| whole.checked_mul(WHOLE.into())?.checked_add(billionths));
         match billionths {
             Some(billionths) if billionths <= WHOLE.into() => Ok(Self { billionths: billionths as u32 }),
-            _ => Err("a share is at most 1, or 100%"),
+            _ => Err("a share must be at most 1, or 100%"),
         }
     }
 }
@@ -153,11 +153,11 @@ pub struct Selection {
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME=P,...", value_delimiter = ','))]
     pub split: Vec<PartShare>,
 
-    /// Write the documents in another order, which depends on this number. They are spilled to the disk of OUT if they do not fit in --memory.
+    /// Shuffle the documents, with this number as the seed. They are spilled to the disk of OUT if they do not fit in --memory.
     #[cfg_attr(feature = "command", arg(long, value_name = "SEED"))]
     pub shuffle: Option<u64>,
 
-    /// Seed for --sample and the parts of --split: another number chooses other documents [default: 0].
+    /// Seed for --sample and the parts of --split: a different number chooses different documents [default: 0].
     #[cfg_attr(feature = "command", arg(long, value_name = "S"))]
     pub seed: Option<u64>,
 }
@@ -187,7 +187,7 @@ impl FromStr for PartShare {
 
     /// Reads `train=0.98`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, share) = text.split_once('=').ok_or("give a name and a share, such as train=0.98")?;
+        let (name, share) = text.split_once('=').ok_or("expected a name and a share, such as train=0.98")?;
         Ok(Self { name: name.to_owned(), share: share.parse::<Share>().map_err(str::to_owned)? })
     }
 }

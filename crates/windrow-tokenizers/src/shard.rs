@@ -27,7 +27,7 @@ impl Shard<'_> {
     pub(crate) fn dtype(&self) -> Result<Dtype, DatasetError> {
         self.options
             .dtype
-            .ok_or_else(|| DatasetError::damaged(&self.paths[0], "the manifest does not give an element type"))
+            .ok_or_else(|| DatasetError::damaged(&self.paths[0], "the manifest does not specify an element type"))
     }
 }
 

@@ -74,8 +74,8 @@ pub struct Texts {
     #[cfg_attr(feature = "command", arg(long))]
     pub lines: bool,
 
-    /// The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are
-    /// joined [default: text; for conversations, messages].
+    /// The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is field b of object a. Several fields
+    /// are joined [default: text; for conversations, messages].
     #[serde(deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(long, visible_alias = "column", value_name = "NAME"))]
@@ -85,16 +85,16 @@ pub struct Texts {
     #[cfg_attr(feature = "command", arg(long, value_name = "TEXT", value_parser = unescaped))]
     pub join: Option<String>,
 
-    /// Recognize special tokens that are written in a text, such as <|endoftext|>. Without it they are plain text.
+    /// Recognize special tokens that appear in a text, such as <|endoftext|>. Without this option, they are plain text.
     #[cfg_attr(feature = "command", arg(long))]
     pub special_in_text: bool,
 
-    /// Format of all inputs, regardless of their extensions. Without it, stdin is text. With jsonl, .json files in directories are
-    /// read too.
+    /// Format of all inputs, regardless of their extensions. Without this option, stdin is read as text. With jsonl, .json files in
+    /// directories are also read.
     #[cfg_attr(feature = "command", arg(long, value_enum))]
     pub input_format: Option<input::Format>,
 
-    /// Additional extensions of text, such as rs,py,c.
+    /// Additional extensions of text files, such as rs,py,c.
     #[serde(deserialize_with = "extensions")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "EXT,...", value_delimiter = ',', value_parser = extension))]
@@ -108,7 +108,7 @@ pub struct Texts {
     #[cfg_attr(feature = "command", arg(long))]
     pub hidden: bool,
 
-    /// Also read files in directories that .gitignore and similar files exclude. In a corpus they are always read.
+    /// Also read files in directories that .gitignore and similar files exclude. In a corpus, such files are always read.
     #[cfg_attr(feature = "command", arg(long))]
     pub no_ignore: bool,
 }
@@ -152,7 +152,7 @@ pub struct EncodeJob {
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_parser = named::<Dtype, _>(Dtype::ALL.map(Dtype::name))))]
     pub dtype: Option<Dtype>,
 
-    /// The token that ends a document, by name or id; known for the embedded vocabularies.
+    /// The token that ends a document, by name or id; the embedded vocabularies have a default.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "TOKEN|ID"))]
     pub eos: Option<TokenName>,
 
@@ -169,26 +169,26 @@ pub struct EncodeJob {
     #[cfg_attr(feature = "command", command(flatten, next_help_heading = "Input"))]
     pub texts: Texts,
 
-    /// Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet. On the command
+    /// Fields or columns to keep: in OUT.kept.jsonl, one line per document, or as columns with arrow and parquet. On the command
     /// line, a comma in a name is written as \,.
     #[serde(deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "NAME,..."))]
     pub keep: Vec<String>,
 
-    /// Take the messages in JSON lines or Parquet as conversations, and render them with a chat template: the one next to the
+    /// Treat the messages in JSON lines or Parquet as conversations, and render them with a chat template: the one next to the
     /// tokenizer.json, or a file.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "auto|FILE", num_args = 0..=1, require_equals = true,
         default_missing_value = EncodeJob::AUTO))]
     #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
     pub chat: Option<PathBuf>,
 
-    /// The tokens that count in training. With assistant, masks are written: OUT.mask.npy, OUT.ds.loss for datatrove, or a field or
+    /// The tokens that contribute to the training loss. With assistant, masks are written: OUT.mask.npy, OUT.ds.loss for datatrove, or a field or
     /// column named mask.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_enum, requires = "chat"))]
     pub loss: Option<Loss>,
 
-    /// The day that a chat template sees as today.
+    /// The date that a chat template uses as today's date.
     #[serde(serialize_with = "displayed", deserialize_with = "date")]
     #[cfg_attr(feature = "schema", schemars(with = "Day"))]
     #[cfg_attr(
@@ -220,8 +220,8 @@ pub struct EncodeJob {
     #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "TOKEN|ID", requires = "pack"))]
     pub pad: Option<TokenName>,
 
-    /// Divide the output into shards of about this size of token data, such as 1GiB: OUT-00000.bin, OUT-00001.bin and so on. Each is
-    /// complete by itself, and no document is divided. The mds format always has shards, of 64MiB by default.
+    /// Divide the output into shards of about this size of token data, such as 1GiB: OUT-00000.bin, OUT-00001.bin and so on. Each shard
+    /// is complete in itself, and no document is divided. The mds format always uses shards, of 64MiB by default.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "SIZE"))]
     pub shard_size: Option<Size>,
 

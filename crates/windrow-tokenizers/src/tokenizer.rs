@@ -126,7 +126,7 @@ pub enum LoadError {
     /// windrow's own engine was requested, and does not support the file.
     #[error(
         "tokenizer {}: windrow's own engine cannot encode with it: {}\n\
-         hint: leave the choice of the engine to windrow: another engine gives the same ids",
+         hint: let windrow choose the engine: another engine gives the same ids",
         shown(name),
         shown(reason)
     )]
@@ -138,7 +138,7 @@ pub enum LoadError {
     },
     /// No engine accepts the file.
     #[error(
-        "tokenizer {}: no engine can read it: {}\nhint: write it again with the tokenizers library 0.23",
+        "tokenizer {}: no engine can read it: {}\nhint: write it again with version 0.23 of the tokenizers library",
         shown(name),
         shown(reason)
     )]
@@ -580,7 +580,7 @@ impl Tokenizer {
     /// assert_eq!(Tokenizer::load("gpt2", &LoadOptions::default())?.delegated(), None);
     /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
     /// let words = Tokenizer::from_json(json, "words", &LoadOptions::default())?;
-    /// assert_eq!(words.delegated(), Some("no place is known where its texts could be cut"));
+    /// assert_eq!(words.delegated(), Some("no position is known at which its texts could be cut"));
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
     /// ```
     pub fn delegated(&self) -> Option<&str> {
@@ -632,13 +632,13 @@ fn read(name_or_path: &str) -> Result<(String, Vec<u8>), LoadError> {
             Some(inside) if Path::new(inside).is_file() => read(inside),
             _ => Err(LoadError::invalid(
                 name_or_path,
-                Fault::new("", "a directory without tokenizer.json", "give the path of the file"),
+                Fault::new("", "a directory without a tokenizer.json", "pass the path of the file"),
             )),
         };
     }
     let too_large = |bytes| {
-        let reason = format!("has {bytes} bytes, more than a tokenizer.json can have");
-        LoadError::invalid(name_or_path, Fault::new("", reason, format!("no more than {MAX_BYTES} are read")))
+        let reason = format!("the file has {bytes} bytes, more than a tokenizer.json can have");
+        LoadError::invalid(name_or_path, Fault::new("", reason, format!("at most {MAX_BYTES} bytes are read")))
     };
     if !metadata.is_file() {
         let fault = Fault::new("", "not a regular file", "write it to a file first");
@@ -666,7 +666,7 @@ fn moved_ids(name: &str, file: &File<'_>, checked: &Checked) -> Option<String> {
     let mut moved = file.added.iter().zip(&checked.added).filter(|(token, id)| token.id != **id);
     let (token, id) = moved.next()?;
     Some(format!(
-        "tokenizer {name}: added token {} gets id {id}, as with Hugging Face, although the file says {} (and {} more)",
+        "tokenizer {name}: added token {} gets id {id}, as it does with Hugging Face, although the file says {}; other such tokens: {}",
         fault::quoted(&token.content),
         token.id,
         moved.count()
@@ -679,7 +679,7 @@ fn utf8(json: &[u8]) -> Result<&str, Fault> {
         return Err(Fault::new("", "the file is empty", fault::DAMAGED));
     }
     std::str::from_utf8(json)
-        .map_err(|error| Fault::new("", format!("not UTF-8 from byte {} on", error.valid_up_to()), fault::DAMAGED))
+        .map_err(|error| Fault::new("", format!("not valid UTF-8 at byte {}", error.valid_up_to()), fault::DAMAGED))
 }
 
 /// Files that users mistake for a `tokenizer.json`, by their first bytes. A file named as a model is a sentencepiece model if it is nothing
@@ -693,8 +693,8 @@ fn other_format(file: &[u8], is_called_model: bool) -> Option<Fault> {
     let found = match first {
         // A message in a message: the first piece.
         [b'\n', piece, b'\n', name, ..] if name < piece && !is_json => SENTENCEPIECE,
-        [b'G', b'G', b'U', b'F', ..] => ("the weights of a model (GGUF)", OTHER),
-        [_, _, _, _, _, 0, 0, 0, b'{', ..] => ("the weights of a model (safetensors)", OTHER),
+        [b'G', b'G', b'U', b'F', ..] => ("model weights in the GGUF format", OTHER),
+        [_, _, _, _, _, 0, 0, 0, b'{', ..] => ("model weights in the safetensors format", OTHER),
         _ => match foreign(first) {
             // The remedies for corpora are pipes to `encode`.
             Some(kind) => (kind.what, if kind.hint.contains("windrow") { OTHER } else { kind.hint }),

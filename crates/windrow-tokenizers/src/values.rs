@@ -53,11 +53,11 @@ impl FromStr for Size {
             "t" => 4,
             _ => {
                 return Err(
-                    "a size is a number with one of the units K, M, G, T (or KiB, KB, ...), such as 512M".into()
+                    "a size is a number, optionally with a unit (K, M, G, T, KiB, KB, ...), such as 512M".into()
                 );
             }
         };
-        let number: usize = number.parse().map_err(|_| "a size begins with a whole number, such as 512M")?;
+        let number: usize = number.parse().map_err(|_| "a size must begin with a whole number, as in 512M")?;
         let bytes =
             base.checked_pow(power).and_then(|unit| unit.checked_mul(number)).ok_or("this size is too large")?;
         Self::new(bytes).ok_or_else(|| "a size must not be 0".to_owned())
@@ -108,7 +108,7 @@ impl FromStr for Threads {
         match text.parse() {
             _ if text == "auto" => Ok(Self(0)),
             Ok(threads @ 1..=Self::MOST) => Ok(Self(threads)),
-            _ => Err(format!("give `auto` or a number from 1 to {}", Self::MOST)),
+            _ => Err(format!("expected `auto` or a number from 1 to {}", Self::MOST)),
         }
     }
 }
@@ -234,7 +234,7 @@ pub(crate) fn extension(text: &str) -> Result<String, String> {
     match text.strip_prefix('.').unwrap_or(text) {
         "" => Err("an extension is missing".into()),
         "gz" | "zst" | "zstd" | "xz" | "bz2" => Err("this is a compression format, not a kind of text".into()),
-        name if name.contains(['/', '.', '*']) => Err("give the last part of the name only, such as rs".into()),
+        name if name.contains(['/', '.', '*']) => Err("pass only the last part of the extension, such as rs".into()),
         name => Ok(name.to_ascii_lowercase()),
     }
 }

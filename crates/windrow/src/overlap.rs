@@ -156,7 +156,7 @@ const AHEAD: usize = 2;
 /// assert_eq!(lengths("one\nfish".lines()).collect().unwrap(), [3, 4]);
 /// assert!(matches!(lengths("one\n\nfish".lines()).collect(), Err(Failure::Error { tile: 1, .. })));
 /// ```
-#[must_use = "it does nothing until it is run"]
+#[must_use = "an overlap does nothing until it is run"]
 pub struct Overlap<'env, T, E> {
     lanes: Lanes<'env, E>,
     input: Input<'env, T>,
@@ -241,7 +241,7 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
                 write!(f, "tile {tile} failed in lane {lane} ({name}): {error}")
             }
             Failure::Lost { tile, lane, name } => {
-                write!(f, "tile {tile} in lane {lane} ({name}) was given up: the thread that feeds tiles panicked")
+                write!(f, "tile {tile} was abandoned in lane {lane} ({name}): the thread that feeds the tiles panicked")
             }
             Failure::Cancelled { tiles } => write!(f, "cancelled after {tiles} tiles"),
             Failure::Thread(error) => write!(f, "cannot start a helper thread: {error}"),
@@ -556,7 +556,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     /// # Panics
     /// If `tiles` is 0, or if there is no lane yet and the source is an iterator: there is no queue between them.
     pub fn ahead(self, tiles: usize) -> Self {
-        assert!(tiles > 0, "nothing can pass through a queue that holds nothing");
+        assert!(tiles > 0, "a queue must have room for at least one tile");
         self.waiting().set_bound(QueueBound::Tiles(tiles));
         self
     }
@@ -578,7 +578,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     /// # Panics
     /// If `limit` is 0; else as [`ahead`](Self::ahead).
     pub fn weigh(self, limit: usize, weight: fn(&T) -> usize) -> Self {
-        assert!(limit > 0, "nothing can pass through a queue that holds nothing");
+        assert!(limit > 0, "the weight limit of a queue must be above 0");
         self.waiting().set_scale(limit, weight);
         self
     }
@@ -586,7 +586,9 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     fn waiting(&self) -> &Taker<T> {
         match &self.input {
             Input::Queue(taker) => taker,
-            Input::Iter(_) => panic!("no tile waits between an iterator and the first lane: call this after a lane"),
+            Input::Iter(_) => {
+                panic!("there is no queue between an iterator and the first lane: add a lane before this call")
+            }
         }
     }
 
@@ -677,7 +679,7 @@ impl<'env, E: Send + 'env> Overlap<'env, (), E> {
 impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
     fn go(self, kept: bool, place: &'static Location<'static>) -> Result<(Vec<T>, usize), Failure<E>> {
         let Overlap { lanes, input } = if self.lanes.names.is_empty() { self.compute("source", Ok) } else { self };
-        let Input::Queue(results) = input else { unreachable!("there is a lane, and it has a queue") };
+        let Input::Queue(results) = input else { unreachable!("the last lane has a queue") };
         results.set_bound(QueueBound::Results { kept });
         let Lanes { names, mut here, helpers, each, crew, token, heeds, trace } = lanes;
 

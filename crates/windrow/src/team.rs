@@ -226,10 +226,10 @@ impl std::fmt::Display for TeamError {
                  s; try again, or ask for `Width::at_most`",
                 EXACTLY.0 / 1e9
             ),
-            TeamErrorKind::Forked => {
-                f.write_str("the pool's threads stayed in the parent of this forked process; make a pool here")
-            }
-            TeamErrorKind::Closed => f.write_str("the pool's threads have been ended; make another pool"),
+            TeamErrorKind::Forked => f.write_str(
+                "the pool's threads stayed in the parent of this forked process; create a pool in this process",
+            ),
+            TeamErrorKind::Closed => f.write_str("the pool's threads have ended; create another pool"),
         }
     }
 }

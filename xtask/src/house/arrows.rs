@@ -63,7 +63,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     for member in list(&metadata, "packages") {
         let manifest = text(member, "manifest_path");
         let has = has_lints(&workspace::read(manifest.as_ref())?, &whole, text(member, "name"));
-        problems.extend((!has).then(|| format!("{manifest} does not have the workspace's lints")));
+        problems.extend((!has).then(|| format!("{manifest} does not use the workspace's lints")));
     }
     Ok(problems)
 }
@@ -73,7 +73,7 @@ fn wrong_arrows(metadata: &Value) -> Vec<String> {
     for member in list(metadata, "packages") {
         let name = text(member, "name");
         let Some((_, allowed)) = LAYERS.iter().find(|(known, _)| *known == name) else {
-            problems.push(format!("{name} has no place in the architecture\n    hint: add it to {}", file!()));
+            problems.push(format!("{name} is not in a layer of the architecture\n    hint: add it to {}", file!()));
             continue;
         };
         for dependency in list(member, "dependencies") {
@@ -129,7 +129,7 @@ mod tests {
         assert!(wrong("windrow-plan", json!({"name": "serde", "kind": null})).contains("not depend on serde"));
         assert!(wrong("windrow-sync", json!({"name": "loom", "kind": null})).contains("not depend on loom"));
         assert!(wrong("windrow-sqlite", json!({"name": TESTKIT, "kind": null})).contains("except in tests"));
-        assert!(wrong("windrow-new", json!({"name": "libc"})).contains("windrow-new has no place"));
+        assert!(wrong("windrow-new", json!({"name": "libc"})).contains("windrow-new is not in a layer"));
     }
 
     #[test]

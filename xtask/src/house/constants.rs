@@ -25,7 +25,7 @@ const STATED: &str =
 
 const HEAD: &str = "# Constants
 
-Made from the sources by `cargo xtask house --write`. A threshold is a multiple of a primitive that the pool measures (clock, claim, line,
+Generated from the sources by `cargo xtask house --write`. A threshold is a multiple of a primitive that the pool measures (clock, claim, line,
 nap, wake: `windrow_plan::machine`) or of what a call site measures (item, call, round, batch). Shares and counts do not depend on the machine.
 A chosen value has a reason that is not a property of a machine. Expressions in `windrow-plan` and `windrow` contain no real numbers other than
 0, 1, 2 and factors of units; integers in expressions are bits, sizes and steps of algorithms.
@@ -62,21 +62,23 @@ fn problem(it: &Constant, file: &RustFile) -> Option<String> {
     let (is_time, is_real) = (matches!(it.ty.as_str(), "Nanos" | "Duration"), it.ty.contains('f'));
     let number = |text: &str| text.replace(['_', ','], "").parse::<f64>().ok();
     let (name, Some(measure)) = (&it.name, &it.measure) else {
-        let hint = "hint: `Measure: 13 wakes.` as the last line of its comment (CONTRIBUTING.md)";
+        let hint = "hint: end its comment with a line such as `Measure: 13 wakes.` (CONTRIBUTING.md)";
         let needs_measure = is_time || is_real || !file.in_protocol();
         let needs_name = !is_real || DECIDES.iter().any(|folder| file.path.starts_with(folder));
         return match it.name.is_empty() {
-            true => needs_name.then(|| format!("{} has no name\n    hint: a constant with a measure", it.value)),
+            true => {
+                needs_name.then(|| format!("{} has no name\n    hint: make it a constant with a measure", it.value))
+            }
             false => needs_measure.then(|| format!("{} has no measure\n    {hint}", it.name)),
         };
     };
     let stated = measure.split(' ').next().and_then(number);
     if !pattern(MEASURES).is_match(measure) {
-        Some(format!("{name}: no measure begins like {measure:?}"))
+        Some(format!("{name}: {measure:?} is not a known kind of measure"))
     } else if measure == "share of the time run" && !file.path.ends_with("windrow-plan/src/explore.rs") {
-        Some(format!("{name}: the account of windrow_plan::explore is the only one"))
+        Some(format!("{name}: only windrow_plan::explore may have such a measure"))
     } else if is_time && !measure.starts_with("chosen, ") {
-        Some(format!("{name}: a time is not a multiple of {measure:?}"))
+        Some(format!("{name}: a fixed time cannot have the measure {measure:?}"))
     } else if stated.is_some_and(|stated| number(&it.value).is_some_and(|value| value != stated)) {
         Some(format!("{name} is not {measure:?}"))
     } else {
@@ -96,9 +98,9 @@ fn a_constant_has_a_measure() {
     for (text, message) in [
         ("/// Measure: 2 wakes.\nconst B: f64 = 2.0;\n\nconst A: usize = 1;", ":4: A has no measure"),
         ("/// Measure: 13 wakes.\nconst A: f64 = 12.0;", "A is not \"13 wakes\""),
-        ("/// Measure: share of the time run.\nconst A: f64 = 0.1;", "explore is the only one"),
-        ("/// Measure: 13 snoozes.\nconst A: f64 = 1.0;", "no measure begins like \"13 snoozes\""),
-        ("/// Measure: 1 wake.\nconst A: Nanos = Nanos(5.0);", "a time is not a multiple of"),
+        ("/// Measure: share of the time run.\nconst A: f64 = 0.1;", "only windrow_plan::explore may"),
+        ("/// Measure: 13 snoozes.\nconst A: f64 = 1.0;", "\"13 snoozes\" is not a known kind"),
+        ("/// Measure: 1 wake.\nconst A: Nanos = Nanos(5.0);", "a fixed time cannot have"),
         ("fn f() { wait(Duration::from_millis(5)) }", "Duration::from_millis(5) has no name"),
         ("fn f() { if a > 1.5 * b { 1e9 } else { 2.0 } }", ":1: 1.5 has no name"),
     ] {

@@ -32,7 +32,7 @@ pub(super) fn check(files: &[RustFile]) -> Vec<String> {
             };
             if !ALLOWED.iter().any(is_allowed) {
                 problems.push(format!(
-                    "{name}: the modules {one} and {other} use each other, perhaps through other modules"
+                    "{name}: the modules {one} and {other} use each other, possibly through other modules"
                 ));
             }
         }

@@ -63,8 +63,9 @@ fn openers(file: &RustFile) -> Vec<String> {
         let found = matches(regex, &file.source.code).into_iter();
         found.map(move |(at, _)| format!("{}: opens a region\n    hint: {hint}", file.place(at)))
     };
-    let opens = problem(r"\.\s*region\s*\(|Gate::region\b", "only runtime/call.rs does").filter(|_| !is_opener);
-    let drives = problem(r"\bcall::(\{[^}]*)?\bregion\b", "windrow_plan::share decides about it").filter(|_| !asks);
+    let opens = problem(r"\.\s*region\s*\(|Gate::region\b", "only runtime/call.rs may open one").filter(|_| !is_opener);
+    let drives = problem(r"\bcall::(\{[^}]*)?\bregion\b", "let windrow_plan::share decide whether to open one")
+        .filter(|_| !asks);
     opens.chain(drives).collect()
 }
 
@@ -85,7 +86,7 @@ fn printed(file: &RustFile) -> Vec<String> {
     let types = matches(derived, &file.source.code).into_iter().filter(|_| file.in_protocol());
     let problem = |(at, body): (usize, &str)| {
         let cell = ["MaybeUninit", "ManuallyDrop"].into_iter().find(|cell| body.contains(cell))?;
-        let hint = "hint: write it by hand, without the fields that may hold nothing";
+        let hint = "hint: implement it by hand, without the fields that may be uninitialized";
         Some(format!("{}: derive(Debug) on a type with {cell}\n    {hint}", file.place(at)))
     };
     types.filter_map(problem).collect()

@@ -17,7 +17,7 @@ pub(super) fn check(files: &[RustFile]) -> Vec<String> {
     let new = twice.iter().filter(|(name, _)| !left.contains(*name));
     let new = new.map(|(name, places)| format!("{name} is defined more than once: {places}"));
     let gone = left.iter().filter(|name| !twice.contains_key(**name));
-    let gone = gone.map(|name| format!("{name} is defined once: remove it from the list in {}", file!()));
+    let gone = gone.map(|name| format!("{name} is now defined only once: remove it from the list in {}", file!()));
     new.chain(gone).collect()
 }
 

@@ -12,11 +12,11 @@ pub(super) fn check(folder: &str, files: &Crate) -> Vec<String> {
             match found.iter().find(|it| it.file == *path && it.span.contains(&at)) {
                 Some(it) if it.in_test || argued || paired => {}
                 Some(_) => {
-                    let hint = format!("hint: `// {name}: pairs with ..`, on the line or directly above");
-                    problems.push(format!("{place}: {name} without its partner\n    {hint}"));
+                    let hint = format!("hint: add `// {name}: pairs with ..` on this line or directly above it");
+                    problems.push(format!("{place}: {name} has no comment about its partner\n    {hint}"));
                 }
                 None => {
-                    let hint = "hint: write it in full, and not inside a macro that does not take expressions";
+                    let hint = "hint: write the path in full, and only inside macros that take expressions";
                     problems
                         .push(format!("{place}: write Ordering::{name}, so that every ordering is found\n    {hint}"));
                 }
@@ -35,8 +35,8 @@ fn an_ordering_names_its_partner() {
     let inside = |body: &str| problem(&format!("fn f() {{\n{body}\n}}"));
     assert_eq!(inside("a.store(1, Ordering::Release); // Release: pairs with the load in `f`"), "");
     assert_eq!(inside("a.load(Ordering::Relaxed); b.cmp(&c) == Ordering::Less"), "");
-    assert!(inside("// Fast.\nx();\na.load(Ordering::Acquire);").contains(".rs:4: Acquire without its partner"));
-    assert!(inside("// Acquire: f\na.store(1, Ordering::Release);").contains("Release without its partner"));
-    assert!(inside("// It pairs with g.\nfence(Ordering::SeqCst);").contains("SeqCst without its partner"));
+    assert!(inside("// Fast.\nx();\na.load(Ordering::Acquire);").contains(".rs:4: Acquire has no comment"));
+    assert!(inside("// Acquire: f\na.store(1, Ordering::Release);").contains("Release has no comment"));
+    assert!(inside("// It pairs with g.\nfence(Ordering::SeqCst);").contains("SeqCst has no comment"));
     assert!(problem("macro_rules! m { () => {{ a.load(Ordering::Relaxed); }} }").contains("every ordering is found"));
 }

@@ -104,7 +104,7 @@ struct Program {
 
 impl Program {
     fn start(kind: &Kind, threads: usize) -> Result<Self, String> {
-        let made = tempfile::tempdir().map_err(|error| format!("no folder to compile in: {error}"))?;
+        let made = tempfile::tempdir().map_err(|error| format!("cannot create a folder to compile in: {error}"))?;
         let kept = std::env::var_os(COMPILED).map(|kept| Path::new(&kept).join(kind.prefix));
         let folder = kept.as_deref().unwrap_or(made.path());
         let program = folder.join("program");
@@ -117,7 +117,7 @@ impl Program {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("{} does not start: {error}", kind.source.0))?;
+            .map_err(|error| format!("{} cannot be started: {error}", kind.source.0))?;
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(format!("{} has no pipes", kind.source.0));
         };
@@ -160,7 +160,7 @@ impl Drop for Program {
 /// Compiles a peer into `program` in this folder.
 fn compile(kind: &Kind, folder: &Path) -> Result<(), String> {
     let (name, _) = kind.source;
-    std::fs::create_dir_all(folder).map_err(|error| format!("no folder to compile in: {error}"))?;
+    std::fs::create_dir_all(folder).map_err(|error| format!("cannot create a folder to compile in: {error}"))?;
     for (name, text) in [HEADER, kind.source] {
         std::fs::write(folder.join(name), text).map_err(|error| format!("{name} cannot be written: {error}"))?;
     }
@@ -203,7 +203,7 @@ impl Arm for There {
         let mut numbers = answer.split(' ').map(|number| number.parse::<u64>().expect("answers are numbers"));
         let mut next = || numbers.next().expect("an answer has three numbers or more");
         let (cpu, cpu_at_rest, checksum) = (next() as f64, next() as f64, next());
-        assert_eq!(checksum, cell.checksum(), "{} gives another answer than serial", self.name);
+        assert_eq!(checksum, cell.checksum(), "{} gives a different answer from serial", self.name);
         Reply { nanos: numbers.map(|nanos| nanos as f64).collect(), cpu, cpu_at_rest }
     }
 }

@@ -70,7 +70,7 @@ impl Arm for Here {
     fn run(&mut self, ask: Ask) -> Reply {
         let (field, rounds, mut reply) = (&mut *self.stage.borrow_mut(), &mut self.rounds, Reply::default());
         (self.enter)(&mut || reply = timed_on(ask, field, Field::reset, |field| rounds(&mut field.x, field.rounds)));
-        assert!(field.is_right(), "{} gives another answer than sequential", self.name);
+        assert!(field.is_right(), "{} gives a different answer from sequential", self.name);
         reply
     }
 }
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "lazy gives another answer than sequential")]
+    #[should_panic(expected = "lazy gives a different answer from sequential")]
     fn an_arm_that_leaves_a_round_out_fails() {
         let stage = Stage::default();
         let cell = cell(&stage, 0, 100, 50);

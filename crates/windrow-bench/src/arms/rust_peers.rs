@@ -48,9 +48,12 @@ pub(super) fn arm(name: &str, Setting { threads, .. }: Setting) -> Option<Box<dy
 pub(super) fn start_rayon(threads: usize) {
     static STARTED: OnceLock<()> = OnceLock::new();
     STARTED.get_or_init(|| {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().expect("rayon's pool is not started yet");
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build_global()
+            .expect("rayon's pool has not been started yet");
     });
-    assert_eq!(rayon::current_num_threads(), threads, "one process measures one number of threads");
+    assert_eq!(rayon::current_num_threads(), threads, "a process measures only one number of threads");
 }
 
 pub(super) fn outside_rayon(threads: usize) -> impl Fn(Body<'_>) {

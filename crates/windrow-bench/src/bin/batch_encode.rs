@@ -77,7 +77,10 @@ fn measure(options: &Options) -> Result<(), String> {
     let text =
         std::fs::read_to_string(&options.text).map_err(|error| format!("{}: {error}", options.text.display()))?;
     let tokenizer = Tokenizer::from_file(&options.json).map_err(|error| error.to_string())?;
-    println!("{}, {ALLOCATOR}; times are medians, ratios are to rayon (10th..90th percentile)", record::machine());
+    println!(
+        "{}, {ALLOCATOR}; times are medians, ratios are relative to rayon (10th..90th percentile)",
+        record::machine()
+    );
     let (mut lines, mut gains) = (Vec::new(), Vec::new());
     for threads in THREADS {
         let ours = windrow::Pool::new(threads);

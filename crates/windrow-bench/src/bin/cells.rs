@@ -21,14 +21,14 @@ struct Options {
     /// Cells whose name contains one of these, separated by commas.
     #[arg(long, default_value = "", value_delimiter = ',', hide_default_value = true)]
     cells: Vec<String>,
-    /// The conditions around the calls.
+    /// Conditions around the calls.
     #[arg(long, value_enum, default_value = "warm")]
     regime: Regime,
     /// Number of turns of each arm in a cell.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Ways to run a cell, beside serial and its control; `peers` means all that are not windrow's, `without` windrow with one
-    /// mechanism switched off (feature `ablation`).
+    /// Ways to run a cell, in addition to serial and its control. `peers` means all that are not windrow's; `without` means
+    /// windrow with one mechanism switched off (`ablation` feature).
     #[arg(long, default_value = "windrow", value_delimiter = ',')]
     arms: Vec<String>,
     #[command(flatten)]
@@ -80,13 +80,13 @@ fn run(options: &Options) -> Result<(), String> {
         }
         match arms::arm(&name, setting, &mut programs) {
             Ok(arm) => arms.push(arm),
-            Err(error) => notes.push(format!("without {name}: {error}")),
+            Err(error) => notes.push(format!("skipped {name}: {error}")),
         }
     }
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     let chosen = chosen(options);
     if chosen.is_empty() {
-        return Err("no cell has such a name".to_owned());
+        return Err("no cell matches this name".to_owned());
     }
     let plan = Plan { regime: options.regime, repetitions: options.repetitions.into() };
     println!("{}, {threads} threads, {:?}, {} repetitions", record::machine(), plan.regime, plan.repetitions);

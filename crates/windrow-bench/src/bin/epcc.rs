@@ -49,7 +49,7 @@ fn run(options: &Options) -> Result<(), String> {
                 match arm(runtime, row, Setting { threads: 2 }, &mut programs) {
                     Ok(arm) => arms.push(arm),
                     Err(missing) if missing.contains("has no") => {}
-                    Err(missing) => notes.push(format!("without {runtime}: {missing}")),
+                    Err(missing) => notes.push(format!("skipped {runtime}: {missing}")),
                 }
             }
             let times = overheads(&mut arms, delay, options.repetitions.into());

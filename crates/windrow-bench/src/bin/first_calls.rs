@@ -111,7 +111,7 @@ fn child(arguments: &[String]) -> Result<(), String> {
     timed(run, &mut out);
     let mut expected = vec![0; items.len()];
     serial(&items, &mut expected);
-    if out == expected { Ok(()) } else { Err(format!("{arm}: a wrong result")) }
+    if out == expected { Ok(()) } else { Err(format!("{arm}: wrong result")) }
 }
 
 /// The loop of all arms of windrow: one call site.
@@ -138,14 +138,14 @@ fn timed(mut run: impl FnMut(&mut Vec<u64>) -> f64, out: &mut Vec<u64>) {
 
 #[cfg(feature = "ablation")]
 fn without(arm: &str) -> Result<windrow::Pool, String> {
-    let (_, off) = WITHOUT.iter().find(|(name, _)| *name == arm).ok_or("no such arm")?;
+    let (_, off) = WITHOUT.iter().find(|(name, _)| *name == arm).ok_or("there is no such arm")?;
     let builder = windrow::Pool::builder();
     off.iter().fold(builder, |builder, &off| builder.without(off)).build().map_err(|error| error.to_string())
 }
 
 #[cfg(not(feature = "ablation"))]
 fn without(arm: &str) -> Result<windrow::Pool, String> {
-    Err(format!("{arm} needs the feature `ablation`"))
+    Err(format!("{arm} needs the `ablation` feature"))
 }
 
 /// Times of a cell: by arm, by call, of each process.

@@ -37,7 +37,7 @@ fn run(options: &Options) -> Result<(), String> {
     for name in RUNTIMES {
         match Recursion::ALL.into_iter().map(|kind| recursion(name, kind, setting, &mut programs)).collect() {
             Ok(arms) => runtimes.push((name.to_owned(), arms)),
-            Err(error) => notes.push(format!("without {name}: {error}")),
+            Err(error) => notes.push(format!("skipped {name}: {error}")),
         }
     }
     notes.iter().for_each(|note| eprintln!("note: {note}"));

@@ -21,7 +21,7 @@ use windrow_bench::stats::median;
 /// Locked instructions of `for_each`, counted by the CPU.
 #[derive(Parser)]
 struct Options {
-    /// Print the lines of this arm only.
+    /// Print only the lines of this arm.
     #[arg(long, hide = true)]
     arm: Option<String>,
     #[command(flatten)]
@@ -57,11 +57,11 @@ fn run(options: &Options) -> Result<(), String> {
             let fields: Vec<Vec<&str>> = of_cell.iter().map(|line| line.split(',').collect()).collect();
             let number = |line: &[&str], at: usize| line[at].parse().unwrap_or(f64::NAN);
             let each: Vec<f64> = fields.iter().map(|line| number(line, 6) / number(line, 5)).collect();
-            println!("{arm:22} {:>8} items of {:>4} turns: {:.4} a call", fields[0][3], fields[0][2], median(&each));
+            println!("{arm:22} {:>8} items of {:>4} turns: {:.4} per call", fields[0][3], fields[0][2], median(&each));
         }
         lines.extend(own.into_iter().map(str::to_owned));
     }
-    let notes = ["turns are about 0.8 ns of an item; counts are sums over the calls of a repetition".to_owned()];
+    let notes = ["a turn is about 0.8 ns of an item's work; counts are sums over the calls of a repetition".to_owned()];
     let columns = "arm,operation,turns,items,repetition,calls,locked,contended,switches,nanoseconds";
     options.record.write("locks", &[record::versions(), notes.to_vec()].concat(), columns, &lines)
 }
@@ -121,7 +121,7 @@ mod counter {
             // LsLocks, and MEM_INST_RETIRED.LOCK_LOADS.
             let event = if info.contains("AuthenticAMD") { 0x0f25 } else { 0x21d0 };
             let counter = Builder::new(Raw::new(event)).exclude_kernel(true).inherit(true).exclude_hv(true).build();
-            let counter = counter.map_err(|error| format!("the CPU's counter is not to be had: {error}"))?;
+            let counter = counter.map_err(|error| format!("the CPU's counter is not available: {error}"))?;
             let mut locked = Self(counter);
             locked.0.enable().map_err(|error| error.to_string())?;
             locked.check()
@@ -157,7 +157,7 @@ mod counter {
                 let counted = self.read()? - before;
                 // An interruption may count an instruction twice.
                 if counted.abs_diff(expected) > 100 {
-                    return Err(format!("the counter says {counted} for {expected} atomics ({name})"));
+                    return Err(format!("the counter reports {counted} for {expected} atomics ({name})"));
                 }
             }
             Ok(self)
@@ -171,7 +171,7 @@ mod counter {
 
     impl Locked {
         pub(crate) fn new() -> Result<Self, String> {
-            Err("locked instructions are those of x86-64, and are counted on Linux".to_owned())
+            Err("locked instructions exist only on x86-64 and are counted only on Linux".to_owned())
         }
 
         pub(crate) fn read(&mut self) -> Result<u64, String> {

@@ -24,13 +24,13 @@ use windrow_product::{Matrix, MatrixMut, Number, PackedB, Product, Workspace};
 /// With `--shapes`, products of other shapes: `whole` takes `b` as it lies and packs what pays, `packed` takes one packed before.
 #[derive(Parser)]
 struct Options {
-    /// Thin shapes, and transposed operands.
+    /// Measure thin shapes and transposed operands.
     #[arg(long)]
     shapes: bool,
-    /// Repetitions.
+    /// Number of repetitions.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// A Python with numpy, to compare with it: OpenBLAS in the wheels of PyPI.
+    /// A Python with numpy to compare with (PyPI's wheels contain OpenBLAS).
     #[arg(long, value_name = "PYTHON")]
     numpy: Option<String>,
     #[command(flatten)]
@@ -296,7 +296,7 @@ fn verify<T: Float + LinalgScalar + ComplexField + Into<f64>>(cell: &mut Cell<T>
         run(cell, one);
         let is_same = |(&got, &sum): (&T, &T)| (got.into() - sum.into()).abs() <= 1e-3 * (1.0 + sum.into().abs());
         if !cell.c.iter().zip(&expected).all(is_same) {
-            return Err(format!("{name} gives another product of {}", cell.size));
+            return Err(format!("{name} gives a different product for {}", cell.size));
         }
     }
     Ok(())
@@ -385,7 +385,7 @@ fn shaped<T: Float + LinalgScalar + Into<f64>>(
         run(arm, 1, &mut other);
         let is_same = |(&got, &sum): (&T, &T)| (got.into() - sum.into()).abs() <= 1e-3 * (1.0 + sum.into().abs());
         if !other.iter().zip(&c).all(is_same) {
-            return Err(format!("{arm} gives another product of {}", shape.name()));
+            return Err(format!("{arm} gives a different product for {}", shape.name()));
         }
     }
     let mut numpy = options.numpy.as_deref().map(|python| Numpy::start(python, shape, kind)).transpose()?;
@@ -410,7 +410,7 @@ fn run(options: &Options) -> Result<(), String> {
     let what = if options.shapes { "m x n x k".to_owned() } else { format!("{ROWS} rows, n = k") };
     println!("{what}, {set}, {}: GFLOP/s, medians of {}", record::machine(), options.repetitions);
     if options.numpy.is_none() {
-        println!("without numpy: --numpy PYTHON names a Python that has it");
+        println!("numpy is not measured: --numpy PYTHON specifies a Python that has it");
     }
     let mut cells = Vec::new();
     for shape in SHAPES.into_iter().filter(|_| options.shapes) {

@@ -19,13 +19,13 @@ use windrow_bench::stats::{geometric_mean, median};
 /// Numerical programs by teams, next to serial code and rayon.
 #[derive(Parser)]
 struct Options {
-    /// Only cells whose names begin with this, such as `lu` or `lu/256`.
+    /// Run only cells whose names begin with this, such as `lu` or `lu/256`.
     #[arg(long, default_value = "")]
     name: String,
     /// Turns of each arm in a process.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Fresh processes, one after another.
+    /// Number of fresh processes, one after another.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     processes: u16,
     #[command(flatten)]
@@ -127,7 +127,7 @@ where
                     spent += start.elapsed();
                     assert!(
                         data.answer() == expected.answer(),
-                        "{name}: {} gives another answer than serial",
+                        "{name}: {} gives a different answer from serial",
                         ARMS[at]
                     );
                 }

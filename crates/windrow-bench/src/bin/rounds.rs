@@ -24,7 +24,7 @@ struct Options {
     /// The conditions around the rounds; `cold` means nothing here.
     #[arg(long, value_enum, default_value = "warm")]
     regime: Regime,
-    /// Ways to run rounds, beside serial and its control, separated by commas; `peers` means all that are not windrow's.
+    /// Ways to run rounds, in addition to serial and its control, separated by commas; `peers` means all that are not windrow's.
     #[arg(long, default_value = "windrow,peers", value_delimiter = ',')]
     arms: Vec<String>,
     /// Number of turns of each arm.
@@ -103,7 +103,10 @@ fn quick_enough(arms: Vec<Box<dyn Arm>>, stage: &Stage, notes: &mut Vec<String>)
         }
         let ratio = nanos / serial;
         if ratio > TOO_SLOW {
-            notes.push(format!("without {}: x{ratio:.0} of serial in the first {LOOK} rounds of 10,000", arm.name()));
+            notes.push(format!(
+                "skipped {}: it takes x{ratio:.0} of serial in the first {LOOK} rounds of 10,000",
+                arm.name()
+            ));
         }
         ratio.is_nan() || ratio <= TOO_SLOW
     };
@@ -119,7 +122,7 @@ fn run(options: &Options) -> Result<(), String> {
     for name in arm_names(&options.arms)? {
         match arm(&name, Setting { threads }, &stage, &mut programs) {
             Ok(arm) => arms.push(arm),
-            Err(error) => notes.push(format!("without {name}: {error}")),
+            Err(error) => notes.push(format!("skipped {name}: {error}")),
         }
     }
     let neighbour = (options.regime == Regime::Busy).then(Neighbour::start);
@@ -146,7 +149,7 @@ fn run(options: &Options) -> Result<(), String> {
     let name = format!("rounds-{}", format!("{:?}", plan.regime).to_lowercase());
     report.record(options.record, &name, &programs, &notes)?;
     if report.is_impossible() {
-        return Err("rounds were faster than a thread does its share of them alone".to_owned());
+        return Err("rounds were faster than a single thread's share of the work".to_owned());
     }
     Ok(())
 }

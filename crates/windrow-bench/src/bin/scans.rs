@@ -21,7 +21,7 @@ use windrow_bench::work::Random;
 /// Prefix sums of many numbers.
 #[derive(Parser)]
 struct Options {
-    /// How many numbers.
+    /// Numbers of elements.
     #[arg(long, value_delimiter = ',', default_value = "100000,10000000")]
     sizes: Vec<usize>,
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
@@ -68,7 +68,7 @@ fn rayon(numbers: &mut [u64]) {
 
 fn run(options: &Options) -> Result<(), String> {
     options.record.allowed()?;
-    println!("{}, {} repetitions; numbers in a millisecond", record::machine(), options.repetitions);
+    println!("{}, {} repetitions; numbers per millisecond", record::machine(), options.repetitions);
     let arms: [(&str, Scan); 4] = [("serial", serial), ("control", serial), ("windrow", windrow), ("rayon", rayon)];
     let mut lines = Vec::new();
     for &size in &options.sizes {
@@ -85,7 +85,7 @@ fn run(options: &Options) -> Result<(), String> {
                 arms[at].1(&mut mine);
                 let time = start.elapsed().as_nanos();
                 if mine != expected {
-                    return Err(format!("{} gives other sums of {size} numbers", arms[at].0));
+                    return Err(format!("{} gives different sums for {size} numbers", arms[at].0));
                 }
                 // The first turn of each arm warms up.
                 if repetition > 0 {

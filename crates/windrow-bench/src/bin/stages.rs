@@ -46,12 +46,12 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 struct Options {
     /// A vocabulary's name or the path of a tokenizer.json.
     tokenizer: String,
-    /// JSON lines with a field `text`, or plain texts.
+    /// JSON lines with a `text` field, or plain texts.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[arg(long, default_value_t = 7)]
     repetitions: usize,
-    /// Folder of the outputs; one in memory keeps the disk out of the figures.
+    /// Folder for the outputs; one in memory keeps the disk out of the figures.
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
     #[command(flatten)]

@@ -22,7 +22,7 @@ Examples:
 ";
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 done (losses included), 1 failed, or a result is faster than the machine can be, 2 usage, 73 an output cannot be created, \
+Exit codes: 0 done (even if windrow loses), 1 failed or a result is faster than the machine allows, 2 usage, 73 an output cannot be created, \
 74 writing failed, 129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.";
 
 /// A library that windrow is compared with.
@@ -37,7 +37,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Measure these groups of scenarios only. Can be repeated.
+    /// Measure only these groups of scenarios. Can be repeated.
     #[arg(long, value_name = "SHAPE,...", value_delimiter = ',', value_parser = groups())]
     pub(crate) only: Vec<ScenarioGroup>,
 
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "LIBRARY", value_enum)]
     pub(crate) against: Option<Peer>,
 
-    /// Threads for windrow and for the choices made by hand; auto: as many as affinity and quota allow.
+    /// Threads for windrow and for the hand-picked choices; auto: as many as CPU affinity and quota allow.
     #[arg(long, value_name = "auto|N", default_value = "auto")]
     pub(crate) threads: Threads,
 

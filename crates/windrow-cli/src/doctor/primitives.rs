@@ -56,14 +56,14 @@ pub(super) fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
         done(&primitive);
         primitives.push(primitive);
     };
-    add("clock", "a read of the clock", clock());
-    add("claim", "a compare-exchange on a cache line that no other CPU uses, and a read of the clock", claims());
-    add("copy", "1 MiB copied within the caches", copies());
+    add("clock", "one read of the clock", clock());
+    add("claim", "a compare-exchange on a cache line that no other CPU uses, plus one read of the clock", claims());
+    add("copy", "a copy of 1 MiB within the caches", copies());
     if cpus() > 1 {
         add("line", "a word moves from one CPU to another", lines());
         let (calls, latencies) = wakes();
         add("wake call", "the call that wakes a parked thread", calls);
-        add("wake", "from that call until the thread runs, after 2 ms parked", latencies);
+        add("wake", "from that call until a thread that was parked for 2 ms runs", latencies);
         let pool = Pool::new(2);
         let rests = [Duration::ZERO, PARKED, PARKED_LONG];
         let mut entered: [Vec<f64>; 3] = Default::default();
@@ -72,9 +72,9 @@ pub(super) fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
             entered.iter_mut().zip(rests).for_each(|(all, rest)| all.extend(regions(&pool, rest)));
         }
         let [idle, nap, wake] = entered;
-        add("enter, idle", "a region of two finds its worker spinning", idle);
-        add("enter, parked", "a region of two finds its worker just parked", nap);
-        add("enter, halted", "a region of two finds its worker parked for a long time", wake);
+        add("enter, idle", "entering a region of two members while its worker spins", idle);
+        add("enter, parked", "entering a region of two members just after its worker parked", nap);
+        add("enter, halted", "entering a region of two members long after its worker parked", wake);
     }
     primitives
 }

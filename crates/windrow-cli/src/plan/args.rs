@@ -48,13 +48,13 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) request: PlanRequest,
 
-    /// Measured times of tiles of some sizes: CSV with the header stage,m,microseconds or m,compute,communicate, or the format that --format names.
+    /// Measured times of tiles of several sizes: CSV with the header stage,m,microseconds or m,compute,communicate, or the format that --format selects.
     /// Can be repeated.
     #[arg(long, value_name = "samples.csv", display_order = 4)]
     pub(crate) cost: Vec<PathBuf>,
 
-    /// Measure the times now, on ranks that multiply f32 on the CPU. This needs the time of a few dozen tiles of each size (256 to 2048
-    /// rows), and memory for them.
+    /// Measure the times now, on ranks that multiply f32 on the CPU. This takes as long as a few dozen tiles of each size (256 to
+    /// 2048 rows), and needs memory for them.
     #[arg(long, value_name = "WHERE", value_enum, conflicts_with = "cost")]
     pub(crate) calibrate: Option<Where>,
 
@@ -76,11 +76,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "profiles.json", conflicts_with = "cost")]
     pub(crate) profile: Option<PathBuf>,
 
-    /// Name of the profile's machine. If not given, the processor and the number of CPUs name it.
+    /// Name of the profile's machine; by default, the processor and the number of CPUs.
     #[arg(long, value_name = "NAME", requires = "profile")]
     pub(crate) machine: Option<String>,
 
-    /// Name of the profile's link. If not given, --calibrate names it after --link, and a plan reads the only link in the file.
+    /// Name of the profile's link. By default, --calibrate names it after --link, and a plan uses the only link in the file.
     #[arg(long, value_name = "NAME", requires = "profile")]
     pub(crate) link_name: Option<String>,
 
@@ -123,7 +123,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "timeline.svg")]
     pub(crate) svg: Option<PathBuf>,
 
-    /// Write the same as trace events, for Perfetto or chrome://tracing.
+    /// Write the same timeline as trace events, for Perfetto or chrome://tracing.
     #[arg(long, value_name = "t.json")]
     pub(crate) trace: Option<PathBuf>,
 
@@ -147,7 +147,7 @@ impl Options {
             return Err(Refused::usage(
                 "a plan is for two kernels that run in tiles, not for one kernel that fuses both\n\
                  a fused kernel may use a different algorithm from the measured collective, and launches nothing per tile: it may take less time\n\
-                 than `bound`, which is the longer of the two measured kernels, or more than both take one after the other\n\
+                 than `bound`, which is the time of the longer of the two measured kernels, or more time than both take one after the other\n\
                  hint: time it at this shape; without --fused-kernel, the plan of the two kernels is printed for comparison",
             ));
         }
@@ -169,7 +169,7 @@ impl Options {
         }
         if self.calibrate.is_some() && !self.request.lists_rule() {
             return Err(Refused::usage(format_args!(
-                "{} rows in multiples of {} may have too many tiles to list, so they cannot be calibrated\n\
+                "{} rows cut at multiples of {} may give too many tiles to list, so they cannot be calibrated\n\
                  hint: give a larger --align",
                 self.request.m,
                 self.request.aligned()

@@ -65,7 +65,7 @@ fn link(options: &Options) -> String {
 
 /// The measurements of the operation in a file of profiles, or measurements interpolated from measured n and k.
 pub(super) fn read(options: &Options) -> Result<Source, Refused> {
-    let Some(path) = &options.profile else { return Err(Refused::usage("no file of profiles was given")) };
+    let Some(path) = &options.profile else { return Err(Refused::usage("no profile file was given")) };
     let (profiles, file, machine) = (parsed(path)?, shown(path), machine(options));
     let shape = shape(options)?;
     let exact = |entry: &&ProfileEntry| *entry.profile.shape() == shape;
@@ -99,12 +99,12 @@ pub(super) fn read(options: &Options) -> Result<Source, Refused> {
             };
             return Err(Refused::bad_input(format_args!(
                 "{file} has no profile for {operation} of {element}, {ranks} ranks, n = {n}, k = {k},{link} on {machine}\n\
-                 hint: {hint}; --calibrate with --profile adds one; --machine and --link-name choose others"
+                 hint: {hint}; add one with --calibrate and --profile, or choose another with --machine and --link-name"
             )));
         }
         [..] => {
             return Err(Refused::usage(format_args!(
-                "{file} has profiles of this operation over several links: {}\nhint: choose one with --link-name",
+                "{file} contains profiles of this operation for several links: {}\nhint: choose one with --link-name",
                 listed(&mut links.iter().map(|link| shown(&link.to_string()).to_string()))
             )));
         }
@@ -116,9 +116,9 @@ pub(super) fn read(options: &Options) -> Result<Source, Refused> {
     let kept = kept.map_err(|error| {
         let hint = match error.kind() {
             ProfilesErrorKind::Outside => {
-                "\nhint: --calibrate with --profile measures it; --extrapolate plans with the rates of the nearest measured shape"
+                "\nhint: measure this shape with --calibrate and --profile, or plan with the rates of the nearest measured shape: --extrapolate"
             }
-            _ => "\nhint: --calibrate with --profile measures it",
+            _ => "\nhint: measure this shape with --calibrate and --profile",
         };
         Refused::bad_input(format_args!("{file}: {}{hint}", shown(&error.to_string())))
     })?;
@@ -141,10 +141,10 @@ pub(super) fn origin(interpolation: &Interpolation) -> String {
     }
     let (what, error) = (if *outside { "extrapolated" } else { "interpolated" }, 100.0 * error);
     let known = match left_out {
-        0 => format!("{error:.1} %, assumed because there are too few shapes to measure it"),
-        shapes => format!("{error:.1} %, measured by leaving out each of {shapes} shapes"),
+        0 => format!("{error:.1} % (assumed, because there are too few shapes to measure it)"),
+        shapes => format!("{error:.1} % (measured by leaving out each of {shapes} shapes)"),
     };
-    format!("{what} from measurements of n x k = {}; off by {known}", shapes.join(", "))
+    format!("{what} from measurements of n x k = {}; expected error {known}", shapes.join(", "))
 }
 
 fn shape(options: &Options) -> Result<Shape, Refused> {

@@ -37,7 +37,7 @@ fn the_first_bytes_name_what_an_input_is() {
         ("in.jsonl.zst", zstd(POINTER), "in.jsonl.zst:1:1: ", "git lfs pull"),
         ("in.jsonl.gz", POINTER.to_vec(), "not gzip data but a git-lfs pointer", "git lfs pull"),
         ("in.jsonl.zst", POINTER.to_vec(), "not zstd data but a git-lfs pointer", "git lfs pull"),
-        ("in.jsonl.zst", gzip(GOOD), "not zstd data but gzip data", "extension .gz"),
+        ("in.jsonl.zst", gzip(GOOD), "not zstd data but gzip data", ".gz follows"),
         ("in.jsonl", b"<!DOCTYPE html>\n<html>".to_vec(), "in.jsonl:1:1: ", "an HTML page"),
         ("in.jsonl.gz", b"<html><title>404".to_vec(), "an HTML page", "download the file again"),
         ("in.jsonl", mark, "in.jsonl:2:1: JSON syntax error", "a byte order mark inside the file"),
@@ -47,23 +47,23 @@ fn the_first_bytes_name_what_an_input_is() {
             "in.jsonl",
             b"{\n  \"text\": \"a\"\n}\n".to_vec(),
             "in.jsonl:1:",
-            "hint: make each object a line: jq -c . FILE",
+            "hint: put each object on its own line: jq -c . FILE",
         ),
         ("in.jsonl", b"{\"text\": \"a\",\n \"id\": 1}\n".to_vec(), "in.jsonl:1:13: ", "jq -c . FILE"),
         (
             "in.jsonl",
             b"[{\"text\": \"a\"},\n{\"text\": \"b\"}]\n".to_vec(),
-            "an array over several lines",
+            "an array that spans several lines",
             "jq -c '.[]'",
         ),
-        ("in.jsonl", b"[\n{\"text\": \"a\"}\n]\n".to_vec(), "an array over several lines", "jq -c '.[]'"),
+        ("in.jsonl", b"[\n{\"text\": \"a\"}\n]\n".to_vec(), "an array that spans several lines", "jq -c '.[]'"),
         ("in.jsonl", b"[{\"text\": \"a\"}]".to_vec(), "in.jsonl:1:1: the line is an array", "jq -c '.[]'"),
         ("in.jsonl", b"\"a\"\n\"b\"\n".to_vec(), "in.jsonl:1:1: the line is a string", "jq -c '{text: .}'"),
         ("in.jsonl", b"{\"text\": \"a\"}\r{\"text\": \"b\"}\r".to_vec(), "carriage return", "tr '\\r' '\\n'"),
         ("in.jsonl", b"{\"text\": \"a\"} {\"text\": \"b\"}".to_vec(), "another object follows", "jq -c . FILE"),
         ("in.jsonl", b"{\"text\": \"a\"},\n{\"text\": \"b\"}".to_vec(), "a comma follows the object", "sed 's/,"),
         ("in.jsonl", b"{\"text\": \"a\n b\"}\n".to_vec(), "the line ends inside a string", "write a line feed"),
-        ("in.jsonl", b"{'text': 'a'}\n".to_vec(), "as Python prints", "json.dumps"),
+        ("in.jsonl", b"{'text': 'a'}\n".to_vec(), "as in a printed Python", "json.dumps"),
         ("in.jsonl", b"\x1e{\"text\": \"a\"}\n".to_vec(), "a record separator", "tr -d '\\036'"),
         ("in.jsonl", nul_tail, "in.jsonl:2:1: ", "a NUL byte"),
         ("in.jsonl", nul_between, "in.jsonl:2:1: ", "a NUL byte"),
@@ -73,19 +73,14 @@ fn the_first_bytes_name_what_an_input_is() {
         ("in.jsonl", utf(GOOD, 2, true), "UTF-16 without a byte order mark", "iconv -f UTF-16LE "),
         ("in.jsonl", utf(b"{\n\"text\"", 2, true), "UTF-16 without a byte order mark", "iconv -f UTF-16LE "),
         ("in.jsonl", utf(GOOD, 2, false), "UTF-16 without a byte order mark", "iconv -f UTF-16BE "),
-        ("in.jsonl", xz.to_vec(), "starts like xz data", "hint: give the file the extension .xz"),
+        ("in.jsonl", xz.to_vec(), "starts like xz data", "hint: rename the file so that .xz follows"),
         ("in.jsonl", b"PK\x03\x04\x14\0".to_vec(), "starts like a zip archive", "unzip -p FILE"),
         ("in.jsonl", b"PAR1\x15\x04".to_vec(), "starts like Parquet", "--input-format parquet"),
         ("in.jsonl", b"ARROW1\0\0\xff".to_vec(), "starts like Arrow data", "to_parquet"),
         ("in.jsonl", b"id,text\n1,the path\n".to_vec(), "starts like a CSV or TSV table", "csv.DictReader"),
         ("in.jsonl", b"It rains in spring.\n".to_vec(), "starts like plain text", "--input-format text"),
-        ("in.txt", xz.to_vec(), "in.txt:1:1: not valid UTF-8 (it starts like xz data)", ".xz after"),
-        (
-            "in.jsonl.zst",
-            dictionary.to_vec(),
-            "zstd data that was made with dictionary number 7",
-            "zstd -dc -D DICTIONARY",
-        ),
+        ("in.txt", xz.to_vec(), "in.txt:1:1: not valid UTF-8 (it starts like xz data)", ".xz follows"),
+        ("in.jsonl.zst", dictionary.to_vec(), "zstd data that needs dictionary number 7", "zstd -dc -D DICTIONARY"),
         ("in.jsonl.zst", wide.to_vec(), "too much memory", "zstd -dc --long=31 FILE | windrow encode -"),
     ];
     for (name, content, cause, remedy) in &jsonl {
@@ -101,7 +96,7 @@ fn the_first_bytes_name_what_an_input_is() {
         check_inputs(&[("in.jsonl", long.as_bytes(), options, 65, &says)]);
         let array = format!("[{}{{\"text\": \"a\"}}]", "{\"text\": \"the path\"}, ".repeat(10_000));
         let says =
-            ["in.jsonl:1:1: the line is an array, not an object (it starts like an array", "hint: make each element"];
+            ["in.jsonl:1:1: the line is an array, not an object (it starts like an array", "hint: put each element"];
         check_inputs(&[("in.jsonl", array.as_bytes(), options, 65, &says)]);
     }
 }
@@ -121,7 +116,7 @@ fn a_named_file_of_another_kind_has_its_remedy() {
         ("in.jl", b"{}", &["this is JSON lines", "--input-format jsonl"]),
         ("in.dat", b"PAR1", &["this is Parquet", "--input-format parquet"]),
         ("in.jsonl.lz", POINTER, &["this is a git-lfs pointer", "git lfs pull"]),
-        ("in.html", b"<html>", &["its extension does not say"]),
+        ("in.html", b"<html>", &["its extension does not indicate"]),
     ] {
         check_inputs(&[(name, content, "", 2, says)]);
     }
@@ -149,7 +144,7 @@ fn tokenizers_are_known_by_their_content() {
         ("ranks.txt", ranks, "not one of the published rank files"),
         ("tokenizer.model", b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", "a sentencepiece model, which cannot be read"),
         ("spiece.bin", b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", "a sentencepiece model, which cannot be read"),
-        ("model.json", b"GGUF\x03\0\0\0", "the weights of a model (GGUF)\nhint: pass the tokenizer.json"),
+        ("model.json", b"GGUF\x03\0\0\0", "model weights in the GGUF format\nhint: pass the tokenizer.json"),
     ] {
         place.file(name, content);
         let line = format!("encode in.txt -o out --tokenizer ./{name}");

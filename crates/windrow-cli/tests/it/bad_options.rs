@@ -25,7 +25,7 @@ fn command_lines_that_cannot_be_understood() {
         ("encode in.txt -o out --memory lots", &["--memory", "such as 512M"]),
         ("encode in.txt -o out --memory 99999999999T", &["--memory", "too large"]),
         ("encode in.txt -o out --chunk-bytes 0", &["--chunk-bytes"]),
-        ("encode in.txt -o out --max-skipped few", &["--max-skipped", "a share such as 0.5%"]),
+        ("encode in.txt -o out --max-skipped few", &["--max-skipped", "a percentage such as 0.5%"]),
         ("encode in.txt -o out --max-skipped 101%", &["--max-skipped", "at most 100%"]),
         ("encode in.txt -o out --ext *.rs", &["--ext", "such as rs"]),
         ("encode in.txt -o out --ext gz", &["--ext", "compression"]),
@@ -47,7 +47,7 @@ fn inputs_that_are_not_there() {
         ("no*.txt", &["no*.txt: no file matches this pattern"]),
         ("in[.txt", &["in[.txt: not a valid pattern"]),
         ("in.csv", &["in.csv: this is a CSV or TSV table", "hint: ", "--input-format jsonl"]),
-        ("in.dat", &["in.dat: its extension does not say what it holds", "--input-format"]),
+        ("in.dat", &["in.dat: its extension does not indicate its format", "--input-format"]),
         ("empty", &["empty: no input in this directory (1 files with other extensions)"]),
         ("- -", &["-: standard input can be read only once"]),
     ] {
@@ -81,7 +81,7 @@ fn urls_that_name_no_store_and_no_file() {
     for (url, says) in [
         (
             "ftp://host/a.txt",
-            "ftp://host/a.txt: no store can be read with this scheme\nhint: the schemes are s3, gs, http, https and file",
+            "ftp://host/a.txt: URLs with this scheme cannot be read\nhint: use s3, gs, http, https or file",
         ),
         ("file:///no/such/file.txt", "/no/such/file.txt: no such file or directory"),
         ("https://host/", "https://host/: a web server does not list its files"),
@@ -89,7 +89,7 @@ fn urls_that_name_no_store_and_no_file() {
         let line = format!("encode {url} -o out --tokenizer tiny.json");
         Case { files: Vec::new(), line: &line, code: 2, says: &[says] }.check();
     }
-    let says = ["s3://bucket/out: an output is not written to a URL\nhint: write to a local path, and copy"];
+    let says = ["s3://bucket/out: an output cannot be written to a URL\nhint: write to a local path, and copy"];
     let line = "encode in.txt -o s3://bucket/out --tokenizer tiny.json";
     Case { files: vec![("in.txt", b"the".to_vec())], line, code: 2, says: &says }.check();
 }
@@ -132,9 +132,9 @@ fn options_that_contradict_each_other_or_the_vocabulary() {
             &["the nanogpt format cannot hold i32 ids", "hint: "],
         ),
         ("--tokenizer tiny.json --format jsonl --dtype u16", &["the jsonl format cannot hold u16 ids"]),
-        ("--format nanogpt", &["do not fit the u16 ids of the nanogpt format", "--dtype u32"]),
-        ("--dtype u16", &["ids up to 200018 do not fit the u16 ids of the npy format"]),
-        ("--format megatron --dtype u16", &["do not fit the u16 ids of the megatron format"]),
+        ("--format nanogpt", &["are too large for u16 in the nanogpt format", "--dtype u32"]),
+        ("--dtype u16", &["ids up to 200018 are too large for u16 in the npy format"]),
+        ("--format megatron --dtype u16", &["are too large for u16 in the megatron format"]),
     ] {
         let line = format!("encode in.txt -o out {options}");
         Case { files: vec![("in.txt", b"the".to_vec())], line: &line, code: 2, says }.check();
@@ -204,11 +204,14 @@ fn no_number_of_an_option_becomes_a_reservation_or_a_panic() {
     for (pack, says) in [
         (
             "--pack 18446744073709551615 --pad 0",
-            "--pack 18446744073709551615: 4 rows of this length take more than --memory\nhint: use shorter rows\n",
+            "--pack 18446744073709551615: 4 rows of this length need more memory than --memory allows\nhint: use shorter rows\n",
         ),
-        ("--pack 4294967296", "hint: use shorter rows or give --memory 65536M"),
-        ("--pack 20000 --memory 200K", "take more than --memory\nhint: use shorter rows or give --memory 1M"),
-        ("--pack 2000000 --pack-mode whole --pad 0", "256 rows of this length take more than --memory"),
+        ("--pack 4294967296", "hint: use shorter rows, or pass --memory 65536M"),
+        (
+            "--pack 20000 --memory 200K",
+            "need more memory than --memory allows\nhint: use shorter rows, or pass --memory 1M",
+        ),
+        ("--pack 2000000 --pack-mode whole --pad 0", "256 rows of this length need more memory than --memory allows"),
     ] {
         let line = format!("encode in.txt -o packed --tokenizer tiny.json {pack}");
         place.line(&line).fails(&line, 2, &[says]);

@@ -13,12 +13,12 @@ fn places_where_nothing_can_be_created() {
             73,
             &["cannot create no/such/out: no/such does not exist", "hint: create it first: mkdir -p no/such"][..],
         ),
-        ("in.txt/out", 2, &["in.txt is not a directory", "hint: an output is several files"]),
+        ("in.txt/out", 2, &["in.txt is not a directory", "hint: an output consists of several files"]),
         ("in.txt/a/b", 2, &["in.txt is not a directory"]),
         ("./-", 2, &["begins with a dash", "use --format jsonl -o FILE and cat FILE.jsonl"]),
         ("-", 2, &["the output prefix \"-\" begins with a dash", "use --format jsonl -o FILE and cat FILE.jsonl"]),
         (". --format jsonl", 2, &["has no file name"]),
-        ("in.txt --format mds", 2, &["in.txt is not a directory, and the mds format writes one", "hint: "]),
+        ("in.txt --format mds", 2, &["in.txt is not a directory, but the mds format writes one", "hint: "]),
         ("folder/", 2, &["the output prefix \"folder/\" ends in a separator", "hint: "]),
         ("..", 2, &["the output prefix \"..\" has no file name"]),
         ("taken", 73, &["taken.ids.npy already exists", "hint: pass --overwrite"]),
@@ -44,8 +44,8 @@ fn places_where_nothing_can_be_created() {
     if cfg!(target_os = "linux") {
         for (out, code, says) in [
             ("/proc/out", 73, &["/proc/out"][..]),
-            ("/dev/stdout --format jsonl", 2, &["is in a folder of devices", "use --format jsonl -o FILE"]),
-            ("/dev/fd/1 --format jsonl", 2, &["is in a folder of devices"]),
+            ("/dev/stdout --format jsonl", 2, &["is in a device directory", "use --format jsonl -o FILE"]),
+            ("/dev/fd/1 --format jsonl", 2, &["is in a device directory"]),
             ("/dev/null/out", 2, &["/dev/null is a device"]),
         ] {
             let line = format!("encode in.txt -o {out} --tokenizer tiny.json");

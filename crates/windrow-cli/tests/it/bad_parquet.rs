@@ -88,7 +88,7 @@ fn what_is_wrong_is_said_with_its_remedy() {
         ("cut.parquet", 65, &["cut.parquet: damaged Parquet: ", "hint: the file is damaged"]),
         ("text.parquet", 65, &["text.parquet: not a Parquet file: ", "--input-format"]),
         ("damaged.parquet", 65, &["damaged.parquet: row group 2, column \"text\": ", "hint: the file is damaged"]),
-        ("- --input-format parquet", 65, &["-: Parquet cannot be read from a stream", "hint: save it as a file"]),
+        ("- --input-format parquet", 65, &["-: Parquet cannot be read from a stream", "hint: save it to a file"]),
         ("in.parquet --lines --input-format parquet", 2, &["--lines contradicts --input-format parquet"]),
         ("in.parquet --all-text --input-format parquet", 2, &["--all-text contradicts --input-format parquet"]),
     ] {

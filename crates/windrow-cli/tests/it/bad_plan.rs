@@ -23,7 +23,7 @@ fn arguments() {
             good.replace("matmul-all-reduce", "matmul"),
             &["'matmul'", "matmul-all-reduce, matmul-reduce-scatter, all-gather-matmul"][..],
         ),
-        (good.replace("--m 1024", "--m 0"), &["'0' for '--m", "give a whole number, at least 1"]),
+        (good.replace("--m 1024", "--m 0"), &["'0' for '--m", "give a whole number of at least 1"]),
         (good.replace("--m 1024", "--m -5"), &["'-5' for '--m", "at least 1"]),
         (good.replace("--m 1024", "--m 1.5"), &["'1.5' for '--m", "whole number"]),
         (good.replace("--m 1024", "--m 1e3"), &["'1e3' for '--m"]),
@@ -68,7 +68,7 @@ fn arguments() {
                 "hint: time it at this shape",
             ],
         ),
-        (format!("{good} --per-tile -1"), &["'-1' for '--per-tile", "give microseconds, 0 or more"]),
+        (format!("{good} --per-tile -1"), &["'-1' for '--per-tile", "give a time in microseconds, at least 0"]),
         (format!("{good} --fixed-costs 5"), &["'5' for '--fixed-costs", "such as 5,10"]),
         (format!("{good} --element-bytes 0"), &["'0' for '--element-bytes"]),
         (format!("{calibrated} --per-tile 5"), &["--per-tile <US>", "cannot be used with", "--calibrate"]),
@@ -134,7 +134,11 @@ fn files_of_samples() {
         (&compute("compute,256,fast\n"), &["samples.csv:5: microseconds are \"fast\""]),
         (
             &compute("compute,256,50\ncompute,512,20\ncompute,1024,90\n"),
-            &["samples.csv, stage compute: 512 rows take 20.0 us, but 256 take 50.0 us", "hint: ", "--tolerance "],
+            &[
+                "samples.csv, stage compute: 512 rows take less time (20.0 us) than 256 (50.0 us)",
+                "hint: ",
+                "--tolerance ",
+            ],
         ),
     ] {
         check(&[("samples.csv", content.as_bytes())], line, 65, says);
@@ -145,7 +149,7 @@ fn files_of_samples() {
         &[("samples.csv", bent.as_bytes())],
         line,
         65,
-        &["samples.csv, stage compute: the fit gives", "misses by", "hint: "],
+        &["samples.csv, stage compute: the fit gives", "is off by", "hint: "],
     );
     check(&[("samples.csv", b"stage,m,microseconds\ncompute,1,\xff\n")], line, 65, &["samples.csv:2: not UTF-8"]);
     check(&[], &line.replace("samples.csv", "no.csv"), 2, &["no.csv does not exist", "hint: "]);

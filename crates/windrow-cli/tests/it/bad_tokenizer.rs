@@ -16,7 +16,7 @@ fn files_that_are_no_tokenizer_json() {
     check("bad.json", whole[..whole.len() / 2].to_vec(), 65, &["tokenizer bad.json: "]);
     check("bad.json", b"not json".to_vec(), 65, &["tokenizer bad.json: "]);
     check("bad.json", b"[]".to_vec(), 65, &["tokenizer bad.json: "]);
-    check("bad.json", b"{\"model\": \"\xff\"}".to_vec(), 65, &["tokenizer bad.json: not UTF-8 from byte "]);
+    check("bad.json", b"{\"model\": \"\xff\"}".to_vec(), 65, &["tokenizer bad.json: not valid UTF-8 at byte "]);
     check("bad.json", "[".repeat(200_000).into_bytes(), 65, &["tokenizer bad.json: "]);
     check(
         "ranks.tiktoken",
@@ -55,8 +55,8 @@ fn tokenizers_that_contradict_themselves() {
 #[test]
 fn names_of_nothing() {
     for (name, code, says) in [
-        ("no_such", 2, &["tokenizer \"no_such\"", "hint: the names are r50k_base", "o200k_base"][..]),
-        ("folder", 65, &["tokenizer folder: a directory without tokenizer.json"]),
+        ("no_such", 2, &["tokenizer \"no_such\"", "hint: the vocabularies are r50k_base", "o200k_base"][..]),
+        ("folder", 65, &["tokenizer folder: a directory without a tokenizer.json"]),
         ("in.txt/x", 74, &["tokenizer in.txt/x: "]),
         ("/dev/null", 65, &["not a regular file"]),
     ] {

@@ -104,7 +104,7 @@ fn what_cannot_be_written_or_run_is_refused_before_the_run() {
         ("--json out --report ./out", 2, "--report and --json name the same file\nhint: choose another path"),
         ("--only knitting", 2, "possible values: loops, rounds, batch, overlap, encode"),
         ("--against tbb", 2, "possible values: rayon"),
-        ("--threads 0", 2, "give `auto` or a number from 1 to 1023"),
+        ("--threads 0", 2, "expected `auto` or a number from 1 to 1023"),
         ("more", 2, "unexpected argument"),
     ] {
         let line = format!("bench --tiny {line}");

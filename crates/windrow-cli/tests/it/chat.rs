@@ -47,7 +47,7 @@ fn the_template_of_the_tokenizer_gives_ids_and_masks() {
     assert!(ran.stderr.contains(&format!(", {answer} with loss (jsonl)")), "{}", ran.stderr);
     assert!(ran.stderr.contains("bos_token is empty"), "{}", ran.stderr);
     let skipped = line(&place, "out.skipped.jsonl");
-    let reason = "the chat template refuses it (t/tokenizer_config.json, line 1): no role critic";
+    let reason = "the chat template refuses the conversation (t/tokenizer_config.json, line 1): no role critic";
     assert_eq!(skipped.len(), 1);
     assert_eq!((skipped[0]["line"].as_u64(), skipped[0]["reason"].as_str()), (Some(2), Some(reason)));
     let manifest = place.json("out.manifest.json");
@@ -105,7 +105,9 @@ fn a_template_without_marks_has_masks_or_is_refused() {
     let ran = place.line("encode in.jsonl -o b --tokenizer t --chat=b.jinja --loss assistant");
     assert_eq!(ran.code, Some(65));
     assert!(
-        ran.stderr.contains("in.jsonl:1:1: the chat template refuses it (b.jinja): it has no generation blocks"),
+        ran.stderr.contains(
+            "in.jsonl:1:1: the chat template refuses the conversation (b.jinja): the template has no generation blocks"
+        ),
         "{}",
         ran.stderr
     );
@@ -140,16 +142,16 @@ fn conversations_do_not_vanish() {
         (rows(&[path(), said("gpt", json!("path"))]), unknown(1, "gpt", "rename the role to \"assistant\"")),
         (
             rows(&[path(), said("tool", json!("path"))]),
-            unknown(1, "tool", "give the role the name that the template uses"),
+            unknown(1, "tool", "rename the role to the name that the template uses"),
         ),
         (rows(&[path(), said("assistant", json!([{"type": "text", "text": "thorns"}]))]), nothing(1, "assistant")),
         (rows(&[path(), said("assistant", json!(7))]), nothing(1, "assistant")),
         (rows(&[said("user", json!(null))]), "field \"messages\": message 0 (from 0) has no content".to_owned()),
-        (rows(&[]), "field \"messages\": it has no messages".to_owned()),
+        (rows(&[]), "field \"messages\": the conversation has no messages".to_owned()),
         (json!({"messages": rows(&[path()])}).to_string(), "is a string, not an array of messages".to_owned()),
         (
             json!({"conversations": [path()]}).to_string(),
-            "field \"messages\" is missing\nhint: the line has \"conversations\"".to_owned(),
+            "field \"messages\" is missing\nhint: the line has the field \"conversations\"".to_owned(),
         ),
         (rows(&[said("user", json!("  "))]), nothing(0, "user")),
         (escaped, "whose role is \"\\u{1b}[2J\"".to_owned()),
@@ -186,8 +188,12 @@ fn options_that_contradict_chat_are_refused() {
     for (rest, code, says) in [
         ("in.jsonl --tokenizer t --loss assistant", 2, "--chat[=<auto|FILE>]"),
         ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines and Parquet, but this is text"),
-        ("in.jsonl --tokenizer t --chat --add-special-tokens", 2, "--add-special-tokens contradicts --chat"),
-        ("in.jsonl --tokenizer t --chat --field a --field b", 2, "--chat takes the messages of one field"),
+        (
+            "in.jsonl --tokenizer t --chat --add-special-tokens",
+            2,
+            "--add-special-tokens cannot be combined with --chat",
+        ),
+        ("in.jsonl --tokenizer t --chat --field a --field b", 2, "--chat takes its messages from one field"),
         ("in.jsonl --tokenizer plain --chat", 2, "no chat template is known for plain/tokenizer.json"),
         ("in.jsonl --tokenizer gpt2 --chat", 2, "no chat template is known for r50k_base"),
         ("in.jsonl --tokenizer t --chat=none.jinja", 2, "chat template none.jinja: "),

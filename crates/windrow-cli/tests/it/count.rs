@@ -227,7 +227,7 @@ fn what_is_no_text_is_named_and_the_rest_is_counted() {
     for says in [
         "error: latin:1:4: not valid UTF-8\nhint: convert it: iconv",
         "error: cut:1:4: not valid UTF-8",
-        "error: binary: is binary (it contains a NUL byte)\nhint: ",
+        "error: binary: this is a binary file (it contains a NUL byte)\nhint: ",
     ] {
         assert!(ran.stderr.contains(says), "{}", ran.stderr);
     }
@@ -308,9 +308,7 @@ fn large_documents_and_pointers_are_noted() {
     place.file("tokenizer.json", delegated()).file("a.txt", "the path ".repeat(20_000));
     place.file("b.txt", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n");
     let ran = place.line("count a.txt b.txt --tokenizer tokenizer.json --memory 1M").ok();
-    for says in
-        ["note: a.txt:1: a document of 180.0 kB takes about ", "note: a text is a git-lfs pointer, such as b.txt"]
-    {
+    for says in ["note: a.txt:1: a document of 180.0 kB takes about ", "note: a text is a git-lfs pointer: b.txt"] {
         assert!(ran.stderr.contains(says), "{}", ran.stderr);
     }
     assert_eq!(place.line("count -q a.txt b.txt --tokenizer tokenizer.json --memory 1M").ok().stderr, "");
@@ -331,7 +329,7 @@ fn models_and_tokenizers_have_names() {
     assert_eq!(count("--tokenizer tiny.json"), format!("{} a\n", tiny_ids("hello, hello, world").len()));
     for (line, says) in [
         ("--model gpt4o", "did you mean gpt-4o?"),
-        ("--tokenizer gpt-4o", "gpt-4o is a model, with the vocabulary o200k_base"),
+        ("--tokenizer gpt-4o", "gpt-4o is a model that uses the vocabulary o200k_base"),
         ("--tokenizer gpt2 --model gpt-4", "cannot be used with"),
     ] {
         place.line(&format!("count a {line}")).fails(line, 2, &[says]);

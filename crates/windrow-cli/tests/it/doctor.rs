@@ -27,7 +27,7 @@ fn the_engine_of_a_tokenizer_is_named() {
     assert!(other.contains("\nengine: tokenizers 0.23"), "{other}");
     assert!(
         other.contains(
-            ", because what the Replace normalizer does may depend on distant text\ncost: the same ids, but slower"
+            ", because the effect of the Replace normalizer may depend on distant text\ncost: the same ids, but slower"
         ),
         "{other}"
     );
@@ -52,7 +52,7 @@ fn encoding_is_explained_on_request() {
     assert!(explained.contains("\ncache: 3 pieces looked up, "), "{explained}");
     let other = place.line("encode in.txt -o b --tokenizer other.json --explain").ok().stderr;
     assert!(
-        other.contains("engine: tokenizers 0.23") && other.contains(", because what the Replace normalizer"),
+        other.contains("engine: tokenizers 0.23") && other.contains(", because the effect of the Replace normalizer"),
         "{other}"
     );
     assert!(!other.contains("cache: "), "{other}");

@@ -43,7 +43,7 @@ fn a_kept_field_that_no_document_has_is_named() {
         let ran = place.line(&format!("{line} --keep {keep}")).ok();
         assert_eq!(ran.summary()["keep_missing"], missing, "{keep}");
         let start = "note: no document has the field";
-        let note = format!("{start} \"idd\" of --keep: all its values are null; the first document has \"id\"\n");
+        let note = format!("{start} \"idd\" of --keep, so all its values are null; the first document has \"id\"\n");
         assert_eq!(ran.stderr.matches(&note).count(), usize::from(missing != json!(null)), "{}", ran.stderr);
         let count = missing.as_array().map_or(0, Vec::len);
         assert_eq!(ran.stderr.matches(start).count(), count, "once each: {}", ran.stderr);
@@ -75,7 +75,7 @@ fn options_that_have_no_effect_are_refused() {
     for (rest, says) in [
         ("in.jsonl --field title --join x", "--join has no effect with one field"),
         ("in.jsonl --field title --field a.b --join x\\y", r"the escapes are \n, \t and \\"),
-        ("in.jsonl --field title --keep id,id", "--keep names \"id\" twice"),
+        ("in.jsonl --field title --keep id,id", "--keep lists \"id\" twice"),
         ("in.txt --keep id", "in.txt: text has no fields for --keep"),
         ("in.jsonl --field title --keep ids --format arrow", "a kept field cannot have the name \"ids\""),
     ] {

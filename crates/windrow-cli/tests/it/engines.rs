@@ -29,8 +29,8 @@ fn a_tokenizer_that_windrow_does_not_support_is_refused_on_request() {
     let place = Place::new();
     place.file("other.json", delegated()).file("in.txt", "the text");
     let says = [
-        "tokenizer other.json: windrow's own engine cannot encode with it: what the Replace normalizer does may depend on distant text",
-        "hint: leave the choice of the engine to windrow",
+        "tokenizer other.json: windrow's own engine cannot encode with it: the effect of the Replace normalizer may depend on distant text",
+        "hint: let windrow choose the engine",
     ];
     for line in ["encode in.txt -o out --tokenizer other.json", "count in.txt --tokenizer other.json"] {
         place.line(line).ok();

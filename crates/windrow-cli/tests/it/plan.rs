@@ -118,11 +118,11 @@ fn people_get_the_same_in_words() {
         "{512, 896 x 4}\n",
         "bound ",
         "break-even: tile, unless both lanes take more than 1.",
-        "break-even: tile, unless a tile takes more than ",
+        "break-even: tile, unless each tile adds more than ",
         "why: 121",
         "saved: 30.0 % of serial\n",
         "gap: 0; no cut at multiples of 128 rows is better\n",
-        "computation: 14 sizes from 64 to 4096 rows in samples.csv, fitted within 0.",
+        "computation: 14 sizes from 64 to 4096 rows in samples.csv, fitted to within 0.",
         "note: contention was not measured; assuming none (set it with --contention C,M)\n",
     ] {
         assert!(said.stdout.contains(part), "lacks {part:?}\n{}", said.stdout);
@@ -200,9 +200,9 @@ fn tiles_sum_to_m_and_one_tile_is_not_to_tile() {
 fn why_not_to_tile() {
     let place = with_guide();
     for (flags, says) in [
-        ("--max-tiles 1", "one tile is all that is allowed"),
+        ("--max-tiles 1", "only one tile is allowed"),
         ("--align 8192", "there are too few rows for two aligned tiles"),
-        ("--contention 3,3", "the lanes slow each other down by more than overlapping saves"),
+        ("--contention 3,3", "the lanes slow each other down by more than the overlap saves"),
     ] {
         let said = place.line(&format!("{GUIDE} {flags}")).ok().stdout;
         assert!(said.starts_with(&format!("do not tile: {says}\n")), "{said}");
@@ -210,7 +210,7 @@ fn why_not_to_tile() {
     let place = Place::new();
     place.file("samples.csv", samples(&[256, 512, 1024], |m| 500.0 + 0.1 * m, |m| 900.0 + 0.1 * m));
     let said = place.line(GUIDE).ok().stdout;
-    assert!(said.starts_with("do not tile: more tiles cost more than they hide\n"), "{said}");
+    assert!(said.starts_with("do not tile: additional tiles cost more time than they hide\n"), "{said}");
     assert!(said.contains("saved: 0.0 % of serial"), "{said}");
 }
 
@@ -460,11 +460,14 @@ fn what_was_measured_for_all_tiles_needs_no_fit() {
     let tiles = rows(&plan["tiles"]);
     assert!(tiles.iter().sum::<u64>() == 1024 && tiles.iter().all(|tile| tile / 128 % 3 != 1), "{plan}");
     assert!(
-        plan["notes"].to_string().contains("every possible tile was measured, so the computation is looked up"),
+        plan["notes"].to_string().contains("every possible tile size was measured, so the computation is looked up"),
         "{plan}"
     );
     let said = place.line(&format!("{line} --m 1024")).ok().stdout;
-    assert!(said.contains("computation: 8 sizes from 128 to 1024 rows in samples.csv, looked up\n"), "{said}");
+    assert!(
+        said.contains("computation: 8 sizes from 128 to 1024 rows in samples.csv, looked up instead of fitted\n"),
+        "{said}"
+    );
     // One more tile, without a measurement: that needs a fit, and none exists.
     let line = format!("{line} --m 1152");
     place.line(&line).fails(&line, 65, &["samples.csv, stage compute: ", "--tolerance "]);

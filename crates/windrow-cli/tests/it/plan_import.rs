@@ -218,7 +218,7 @@ fn tables_that_cannot_be_are_refused() {
     refused(
         &format!("{NSYS} --size-column Name"),
         65,
-        &["t.csv:", ": Name is \"", "which does not give a number of rows"],
+        &["t.csv:", ": Name is \"", "which does not contain a number of rows"],
     );
     refused(&format!("{NSYS} --size-column rows"), 65, &["lacks Name and Duration (ns) and rows: "]);
     refused(

@@ -134,7 +134,7 @@ fn calibrations_are_added_and_told_apart() {
     place.line(&line).fails(
         &line,
         2,
-        &["over several links: 200 MB/s, 300 us; shared memory\n", "hint: choose one with --link-name"],
+        &["for several links: 200 MB/s, 300 us; shared memory\n", "hint: choose one with --link-name"],
     );
     let chosen = |flags: &[&str]| {
         let arguments = line.split_whitespace().chain(flags.iter().copied()).chain(["--json"]);
@@ -225,7 +225,7 @@ fn n_and_k_between_measured_ones_are_interpolated() {
     near(whole("communicate"), 50.0 + 1e-3 * (4096.0 * 1024.0));
     let said = place.line(&line(1024, 768)).ok().stdout;
     let says = "  costs: interpolated from measurements of n x k = 512 x 512, 2048 x 512, 512 x 2048, 2048 x 2048; \
-                off by 10.0 %, assumed because there are too few shapes to measure it\n";
+                expected error 10.0 % (assumed, because there are too few shapes to measure it)\n";
     assert!(said.contains(says), "{said}");
 
     // What was measured is used as it is.
@@ -259,6 +259,6 @@ fn n_and_k_between_measured_ones_are_interpolated() {
             .line(&line(700, 700))
             .ok()
             .stdout
-            .contains(", 5 others; off by 0.0 %, measured by leaving out each of 5 shapes")
+            .contains(", 5 others; expected error 0.0 % (measured by leaving out each of 5 shapes)")
     );
 }

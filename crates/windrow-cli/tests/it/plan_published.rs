@@ -64,14 +64,14 @@ fn the_verdict_flips_at_the_break_even() {
     let said = |flags: &str| place.line(&format!("{line} {flags}")).ok().stdout;
     let tile = format!(
         "  break-even: tile, unless both lanes take more than {factor:.2} times as long when they run together\n  \
-         break-even: tile, unless a tile takes more than {micros:.1} us longer than its samples in each lane\n"
+         break-even: tile, unless each tile adds more than {micros:.1} us of overhead in each lane\n"
     );
     assert!(said("").contains(&tile), "{}", said(""));
     let not = format!(
         "break-even: do not tile, unless both lanes take less than {factor:.2} times as long when they run together\n"
     );
     assert!(said("--contention 1.95,1.95").contains(&not), "{}", said("--contention 1.95,1.95"));
-    let not = format!("break-even: do not tile, unless a tile takes less than {micros:.1} us longer than its samples");
+    let not = format!("break-even: do not tile, unless each tile adds less than {micros:.1} us of overhead");
     assert!(said("--per-tile 60").contains(&not), "{}", said("--per-tile 60"));
     // Cutting never pays, so nothing is even.
     let none = plan("--max-tiles 1");
@@ -138,7 +138,7 @@ fn tables_have_units() {
         "m,compute,communicate\n256,50\n",
         "",
         65,
-        &["t.csv:2: 2 fields instead of 3", "every line must be m,compute,communicate"],
+        &["t.csv:2: 2 fields instead of 3", "every line must have the columns m,compute,communicate"],
     );
     refused(
         "m,gemm_ms\n256,fast\n",

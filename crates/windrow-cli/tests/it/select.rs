@@ -88,8 +88,8 @@ fn a_sample_is_counted_and_does_not_depend_on_neighbours() {
 fn what_cannot_be_chosen_is_refused() {
     for (options, says) in [
         ("--limit 0", "invalid value '0' for '--limit"),
-        ("--sample 1.5", "a share is at most 1, or 100%"),
-        ("--sample many", "give a share such as 0.01, or 1%"),
+        ("--sample 1.5", "a share must be at most 1, or 100%"),
+        ("--sample many", "expected a share such as 0.01, or 1%"),
         ("--shuffle 1 --shard-size 1K --resume", "a run with --shuffle cannot be resumed"),
         ("--seed 3", "--seed has no effect without --sample or --split"),
     ] {
@@ -124,7 +124,7 @@ fn a_divided_output_is_read_back_part_by_part() {
             place.line("stat out --part test").fails(
                 "test",
                 2,
-                &["there is no part test", "the output has train, val"],
+                &["there is no part test", "the output has the parts train, val"],
             );
         }
     }
@@ -133,7 +133,7 @@ fn a_divided_output_is_read_back_part_by_part() {
     }
     for (options, says) in [
         ("--split train=0.9,val=0.2", "the shares of the parts do not add up to 1"),
-        ("--split train", "give a name and a share, such as train=0.98"),
+        ("--split train", "expected a name and a share, such as train=0.98"),
         ("--split a.b=1", "a part cannot have the name \"a.b\""),
         ("--split a=0.5,b=0.5 --shard-size 1K --resume", "an output that is divided into parts cannot be resumed"),
         ("--split a=0.5,b=0.5 --format mds", "the mds format cannot be divided into parts"),
@@ -216,7 +216,7 @@ fn a_packed_output_is_read_back() {
     for (options, says) in [
         ("--pack 0", "invalid value '0' for '--pack"),
         ("--pad 3", "--pack <N>"),
-        ("--pack 8 --pack-mode whole", "rows of whole documents need an id to fill them up"),
+        ("--pack 8 --pack-mode whole", "rows of whole documents need a padding id"),
         ("--pack 8 --pad 259", "--pad 259: the ids of tiny.json end at 258"),
         ("--pack 8 --shard-size 1K --resume", "a packed output cannot be resumed"),
         ("--pack 8 --format mds", "the mds format cannot be packed"),

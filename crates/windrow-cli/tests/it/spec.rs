@@ -78,11 +78,11 @@ fn options_that_contradict_the_file_are_named() {
     let line = "encode in.jsonl -o out --overwrite --spec job.json";
     place.line(&format!("{line} --on-error skip --tokenizer tiny.json --keep id --format npy")).ok();
     for (option, says) in [
-        ("--tokenizer gpt2", "--tokenizer contradicts job.json, which has \"tiny.json\""),
-        ("--format mds", "--format contradicts job.json, which has \"npy\""),
-        ("--on-error fail", "--on-error contradicts job.json, which has \"skip\""),
-        ("--keep title", "--keep contradicts job.json, which has [\"id\"]"),
-        ("--seed 1", "--seed contradicts job.json, which leaves it out"),
+        ("--tokenizer gpt2", "--tokenizer contradicts job.json, which sets it to \"tiny.json\""),
+        ("--format mds", "--format contradicts job.json, which sets it to \"npy\""),
+        ("--on-error fail", "--on-error contradicts job.json, which sets it to \"skip\""),
+        ("--keep title", "--keep contradicts job.json, which sets it to [\"id\"]"),
+        ("--seed 1", "--seed contradicts job.json, which does not set it"),
         ("--append-eos", "--append-eos contradicts job.json"),
     ] {
         let line = format!("{line} {option}");
@@ -97,7 +97,7 @@ fn files_that_are_no_options_are_refused() {
         ("{\"tokeniser\": \"gpt2\"}", "unknown field `tokeniser`"),
         ("{\"threads\": 2}", "unknown field `threads`"),
         ("{\"pack\": 0}", "pack: "),
-        ("{\"sample\": \"2\"}", "a share is at most 1"),
+        ("{\"sample\": \"2\"}", "a share must be at most 1"),
         ("{\"split\": {\"train\": true}}", "split: expected a number or a string"),
         ("[1]", "job.json"),
         ("{", "job.json"),

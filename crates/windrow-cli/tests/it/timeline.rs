@@ -10,8 +10,9 @@ fn each_batch_is_in_each_stage() {
     place.file("trace.json", "an older and longer one".repeat(100_000));
     let line = "encode in.txt -o out --tokenizer tiny.json --lines --memory 1M --overwrite";
     let ran = place.line(&format!("{line} --trace trace.json --explain")).ok();
-    let said = ran.stderr.lines().find(|line| line.starts_with("stages: ")).expect("--explain prints them");
-    assert!(said.contains(" of the time; ") && said.ends_with(" is the bottleneck"), "{said}");
+    let said = ran.stderr.lines().find(|line| line.starts_with("stages, as shares of the time: "));
+    let said = said.expect("--explain prints them");
+    assert!(said.ends_with(" is the bottleneck"), "{said}");
     let trace = place.json("trace.json");
     let events = trace["traceEvents"].as_array().unwrap();
     let of = |stage: &str| events.iter().filter(|event| event["args"]["lane"] == stage).collect::<Vec<_>>();
@@ -49,11 +50,11 @@ fn a_file_that_cannot_be_written_or_must_not_is_refused_before_the_run() {
         ("missing/trace.json", 73, "--trace: missing/trace.json: No such file"),
         (".", 73, "--trace: .: Is a directory"),
         ("tiny.json", 2, "--trace: tiny.json is an input"),
-        ("out.ids.npy", 2, "--trace: out.ids.npy is a file of the output\nhint: pass another file"),
-        ("./out.manifest.json", 2, "is a file of the output"),
-        ("out.windrow-lock", 2, "is a file of the output"),
-        ("out.bin.windrow-part", 2, "is a file of the output"),
-        ("out-00012.jsonl.windrow-old", 2, "is a file of the output"),
+        ("out.ids.npy", 2, "--trace: out.ids.npy is one of the output files\nhint: pass another file"),
+        ("./out.manifest.json", 2, "is one of the output files"),
+        ("out.windrow-lock", 2, "is one of the output files"),
+        ("out.bin.windrow-part", 2, "is one of the output files"),
+        ("out-00012.jsonl.windrow-old", 2, "is one of the output files"),
     ] {
         let line = format!("{line} {file}");
         place.line(&line).fails(&line, code, &[said]);

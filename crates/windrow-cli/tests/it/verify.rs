@@ -26,7 +26,11 @@ fn what_was_written_is_verified_shown_and_counted() {
         for shards in ["", "--shard-size 3000"] {
             place.line(&format!("{ENCODE} --format {format} {shards}")).ok();
             let ran = place.line("verify out --tokenizer tiny.json").ok();
-            assert!(ran.stdout.contains(": as written; 490 documents, "), "{format} {shards}: {}", ran.stdout);
+            assert!(
+                ran.stdout.contains(": unchanged since encoding; 490 documents, "),
+                "{format} {shards}: {}",
+                ran.stdout
+            );
             let manifest = place.json("out.manifest.json");
             let verified = place.line("verify out.manifest.json --json").ok().summary();
             assert_eq!(verified["files"], manifest["outputs"].as_array().unwrap().len());
@@ -81,7 +85,7 @@ fn counts_have_separators_and_tokens_their_texts() {
     assert!(place.line("stat out --tokenizer other.json").ok().stdout.contains("\" \""));
     place.line("stat out --tokenizer gpt2").fails("gpt2", 65, &["encoded with tiny.json"]);
     for (range, says) in
-        [("9..9", "the range is empty"), ("x", "give 7, 7..9, 7.. or ..9"), ("--doc 3 4", "cannot be used")]
+        [("9..9", "the range is empty"), ("x", "such as 7, 7..9, 7.. or ..9"), ("--doc 3 4", "cannot be used")]
     {
         place.line(&format!("decode out {range}")).fails(range, 2, &[says]);
     }
@@ -104,7 +108,7 @@ fn damage_is_named_with_its_file() {
         assert_eq!(summary["faults"].is_null(), summary["error"].is_string(), "{summary}");
     };
     let set = |at: usize, new: &'static [u8]| move |bytes: &mut Vec<u8>| bytes[at..at + new.len()].copy_from_slice(new);
-    check("", "out.ids.npy", &set(128, &[7, 0]), &["its blake3 is "]);
+    check("", "out.ids.npy", &set(128, &[7, 0]), &["its blake3 hash is "]);
     check(
         "",
         "out.ids.npy",
@@ -113,20 +117,20 @@ fn damage_is_named_with_its_file() {
     );
     check("", "out.ids.npy", &|bytes| bytes.truncate(500), &["it has 500 bytes, not "]);
     check("", "out.ids.npy", &set(60, b"9"), &["the header does not match this format"]);
-    check("", "out.offsets.npy", &set(144, &[0]), &["offset 2: 0 is less than the 3 before it"]);
-    check("", "out.offsets.npy", &set(146, &[9]), &["offset 2: ", " is beyond the "]);
+    check("", "out.offsets.npy", &set(144, &[0]), &["offset 2: it is 0, less than the 3 before it"]);
+    check("", "out.offsets.npy", &set(146, &[9]), &["offset 2: ", ", beyond the "]);
     check("--format megatron", "out.idx", &set(34, &[9]), &["document 1: it begins at byte "]);
     check("--format datatrove", "out.ds.index", &set(8, &[0]), &["document 1: its end 0 is less than the 3 before it"]);
     check("--format datatrove", "out.ds.index", &set(10, &[9]), &["document 1: its end ", " is beyond the "]);
-    check("--format datatrove", "out.ds.metadata", &set(10, b"4"), &["do not say 2 bytes per id"]);
+    check("--format datatrove", "out.ds.metadata", &set(10, b"4"), &["do not state 2 bytes per id"]);
     let shard = "out/shard.00000.mds";
     check("--format mds", shard, &set(8, &[0, 0]), &["document 0: its end ", " is too close to its beginning "]);
     check("--format mds", shard, &set(10, &[255]), &["document 0: its end ", " is beyond the "]);
     check("--format mds", shard, &set(2000, b"x"), &["byte 1968: its columns do not match"]);
-    check("--format mds", "out/index.json", &set(0, b"["), &["its blake3 is "]);
-    check("--format jsonl", "out.jsonl", &set(1, b"'"), &["line 1: it is not {\"ids\":[...]}"]);
+    check("--format mds", "out/index.json", &set(0, b"["), &["its blake3 hash is "]);
+    check("--format jsonl", "out.jsonl", &set(1, b"'"), &["line 1 does not have the form {\"ids\":[...]}"]);
     check("--format nanogpt --shard-size 3000", "out-00002.bin", &set(0, &[255, 1]), &["511 is beyond the vocabulary"]);
-    check("--shard-size 3000", "out.skipped.jsonl", &set(3, b"x"), &["its blake3 is "]);
+    check("--shard-size 3000", "out.skipped.jsonl", &set(3, b"x"), &["its blake3 hash is "]);
     check(
         "",
         "out.manifest.json",

@@ -79,9 +79,9 @@ fn what_is_wrong_is_said_with_its_remedy() {
         &["s3://bkt/l.jsonl: not Parquet but JSON lines"],
     );
     let nested = Server::start(&[("/bkt/c/d.txt", b"the"), ("/bkt/e.bin", b"the")]);
-    let says = ["error: s3://bkt/c: this is a folder, with s3://bkt/c/d.txt in it\nhint: end it with `/`"];
+    let says = ["error: s3://bkt/c: this is a folder; it contains s3://bkt/c/d.txt\nhint: add a `/` at the end"];
     fails(&place, &nested, "s3://bkt/c", 2, &says);
-    fails(&place, &nested, "s3://bkt/e.bin", 2, &["s3://bkt/e.bin: its extension does not say"]);
+    fails(&place, &nested, "s3://bkt/e.bin", 2, &["s3://bkt/e.bin: its extension does not indicate"]);
     fails(
         &place,
         &nested,
@@ -89,10 +89,10 @@ fn what_is_wrong_is_said_with_its_remedy() {
         2,
         &["s3://bkt/c/: no input in this directory (1 files"],
     );
-    fails(&place, &nested, "s3://bkt/c//d.txt", 2, &["s3://bkt/c//d.txt: this key has empty parts"]);
-    fails(&place, &nested, "ftp://bkt/d.txt", 2, &["ftp://bkt/d.txt: no store can be read with this scheme"]);
+    fails(&place, &nested, "s3://bkt/c//d.txt", 2, &["s3://bkt/c//d.txt: this key contains an empty segment"]);
+    fails(&place, &nested, "ftp://bkt/d.txt", 2, &["ftp://bkt/d.txt: URLs with this scheme cannot be read"]);
     let ran = line(&place, &nested, "encode s3://bkt/c/d.txt -o s3://bkt/out --tokenizer tiny.json");
-    ran.fails("-o", 2, &["s3://bkt/out: an output is not written to a URL\nhint: write to a local path, and copy"]);
+    ran.fails("-o", 2, &["s3://bkt/out: an output cannot be written to a URL\nhint: write to a local path, and copy"]);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_store_that_refuses_tells_which_credentials_help() {
     let (place, server) = place();
     server.faults(|_, _| Some(Fault::Status(403)));
     let says = [
-        "s3://bkt/: cannot be opened: the store answers 403 Forbidden (Code403: On purpose.)",
+        "s3://bkt/: cannot be opened: the store returned 403 Forbidden (Code403: On purpose.)",
         "hint: set AWS_ACCESS_KEY_ID",
     ];
     fails(&place, &server, "s3://bkt/", 74, &says);
@@ -116,7 +116,7 @@ fn a_store_that_refuses_tells_which_credentials_help() {
         &server,
         "SERVER/bkt/l.jsonl?secret",
         74,
-        &["bkt/l.jsonl: cannot be opened", "hint: check the URL, and the signature"],
+        &["bkt/l.jsonl: cannot be opened", "hint: check the URL and the signature"],
     );
     server.faults(|_, _| Some(Fault::Status(401)));
     fails(&place, &server, "s3://bkt/l.jsonl", 74, &["hint: set AWS_ACCESS_KEY_ID"]);
@@ -195,7 +195,7 @@ fn a_run_that_failed_continues_with_the_same_object_only() {
         let run = format!("encode s3://bkt/ -o remote {options}");
         let mut command = crate::command(&place, &server.url, &run);
         let failed = crate::Ran::of(command.env("WINDROW_STORE_RETRIES", "0").output().unwrap());
-        failed.fails(&run, 74, &[&format!("s3://bkt/{name}: cannot be read at byte "), "the store answers 500"]);
+        failed.fails(&run, 74, &[&format!("s3://bkt/{name}: cannot be read at byte "), "the store returned 500"]);
         assert!(place.names().iter().any(|name| name == "remote.windrow-progress"), "{:?}", place.names());
 
         server.faults(|_, objects| {

@@ -274,7 +274,7 @@ impl<K: Key, V> OrderedMap<K, V> {
             let excluded = |bound: Bound<&Q>| matches!(bound, Bound::Excluded(_));
             let none = excluded(range.start_bound()) && excluded(range.end_bound());
             assert!(low <= high, "the range begins after its end");
-            assert!(!(none && low == high), "the range excludes both of its ends, which are equal");
+            assert!(!(none && low == high), "the range excludes both of its bounds, which are equal");
         }
         let first = match range.start_bound() {
             Bound::Included(key) => self.position(key, false),

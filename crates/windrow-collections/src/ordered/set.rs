@@ -220,7 +220,7 @@ impl<K: Key<Column: Send> + Send + Sync> OrderedSet<K> {
     /// # Panics
     /// If `ops` and `results` differ in length. Also as for [`OrderedMap::apply`].
     pub fn apply(&mut self, ops: &[SetOp<K>], results: &mut [bool]) {
-        assert_eq!(ops.len(), results.len(), "one result an operation");
+        assert_eq!(ops.len(), results.len(), "one result per operation");
         self.map.run_all(&mut Mixed { ops, results });
     }
 
@@ -229,7 +229,7 @@ impl<K: Key<Column: Send> + Send + Sync> OrderedSet<K> {
     /// # Panics
     /// As for [`apply`](Self::apply).
     pub fn insert_all(&mut self, keys: &[K], new: &mut [bool]) {
-        assert_eq!(keys.len(), new.len(), "one result a key");
+        assert_eq!(keys.len(), new.len(), "one result per key");
         self.map.run_all(&mut All::<_, true> { keys, results: new });
     }
 
@@ -238,7 +238,7 @@ impl<K: Key<Column: Send> + Send + Sync> OrderedSet<K> {
     /// # Panics
     /// As for [`apply`](Self::apply).
     pub fn remove_all(&mut self, keys: &[K], found: &mut [bool]) {
-        assert_eq!(keys.len(), found.len(), "one result a key");
+        assert_eq!(keys.len(), found.len(), "one result per key");
         self.map.run_all(&mut All::<_, false> { keys, results: found });
     }
 }
@@ -252,7 +252,7 @@ impl<K: Key<Column: Sync> + Send + Sync> OrderedSet<K> {
     /// # Panics
     /// As for [`apply`](Self::apply).
     pub fn contains_all(&self, keys: &[K], found: &mut [bool]) {
-        assert_eq!(keys.len(), found.len(), "one result a key");
+        assert_eq!(keys.len(), found.len(), "one result per key");
         let parts = keys.par_chunks(LOOKED_FOR).zip(found.par_chunks_mut(LOOKED_FOR));
         parts.for_each(|(keys, found)| self.map.look(keys, |at, entry| found[at] = entry.is_some()));
     }

@@ -184,7 +184,7 @@ impl<K: Key<Column: Send> + Send + Sync> SharedSet<K> {
     /// # Panics
     /// If `ops` and `results` differ in length.
     pub fn apply(&self, ops: &[SetOp<K>], results: &mut [bool]) {
-        assert_eq!(ops.len(), results.len(), "one result an operation");
+        assert_eq!(ops.len(), results.len(), "one result per operation");
         for (ops, results) in ops.chunks(PIECE).zip(results.chunks_mut(PIECE)) {
             if self.with(|table| table.apply(ops, results)) {
                 self.divide();

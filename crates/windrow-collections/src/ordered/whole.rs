@@ -21,7 +21,7 @@ use crate::keys::{Key, Prefix};
 ///
 /// let error = OrderedSet::from_sorted([1, 3, 2]).unwrap_err();
 /// assert_eq!(error, NotAscending { at: 2 });
-/// assert_eq!(error.to_string(), "the key at index 2 is not above the one before it");
+/// assert_eq!(error.to_string(), "the key at index 2 is not greater than the one before it");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAscending {
@@ -31,7 +31,7 @@ pub struct NotAscending {
 
 impl fmt::Display for NotAscending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the key at index {} is not above the one before it", self.at)
+        write!(f, "the key at index {} is not greater than the one before it", self.at)
     }
 }
 

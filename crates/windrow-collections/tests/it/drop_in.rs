@@ -259,7 +259,7 @@ fn unsorted_keys_are_refused() {
     assert_eq!(OrderedSet::from_sorted([1, 2, 4, 3, 5]), Err(NotAscending { at: 3 }));
     assert_eq!(OrderedSet::from_sorted(["same start a", "same start a"]), Err(NotAscending { at: 1 }));
     assert_eq!(OrderedSet::<u8>::from_sorted([]).map(|set| set.len()), Ok(0));
-    assert_eq!(NotAscending { at: 3 }.to_string(), "the key at index 3 is not above the one before it");
+    assert_eq!(NotAscending { at: 3 }.to_string(), "the key at index 3 is not greater than the one before it");
 }
 
 #[test]

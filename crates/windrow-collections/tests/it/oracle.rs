@@ -264,7 +264,7 @@ fn results_of_a_set() {
 }
 
 #[test]
-#[should_panic(expected = "one result an operation")]
+#[should_panic(expected = "one result per operation")]
 fn results_must_fit() {
     OrderedSet::new().apply(&[SetOp::Insert(1)], &mut []);
 }

@@ -39,7 +39,10 @@ impl Link {
     /// # Panics
     /// The speed is not above 0.
     pub fn new(bytes_per_second: f64, latency: Duration) -> Self {
-        assert!(bytes_per_second > 0.0, "the speed of a link is {bytes_per_second} bytes per second");
+        assert!(
+            bytes_per_second > 0.0,
+            "the speed of a link is {bytes_per_second} bytes per second, but must be above 0"
+        );
         Self { bytes_per_second, latency }
     }
 

@@ -227,7 +227,7 @@ fn a_plan_of_fewer_tiles_says_what_it_gave_up() {
         assert!(plan.gap >= above * (1.0 - 1e-9) && plan.gap <= above + 0.0011, "{} {above}", plan.gap);
         let said = plan.to_string();
         assert!(
-            said.contains(limit) && said.contains("the samples cannot distinguish a cut into more tiles from this one"),
+            said.contains(limit) && said.contains("the samples do not show that more tiles would be faster"),
             "{said}"
         );
         assert!(!said.contains("is better than this one") && said.contains("rows are at most "), "{said}");

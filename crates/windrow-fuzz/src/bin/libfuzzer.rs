@@ -18,7 +18,7 @@ fn chosen() -> Target {
         }));
         let name = std::env::var("WINDROW_FUZZ").unwrap_or_default();
         target(&name).unwrap_or_else(|| {
-            eprintln!("error: {name:?} is no target\nhint: cargo xtask fuzz TARGET");
+            eprintln!("error: {name:?} is not a target\nhint: cargo xtask fuzz TARGET");
             process::exit(2);
         })
     })

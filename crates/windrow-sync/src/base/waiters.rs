@@ -209,7 +209,7 @@ impl<R> Outcome<R> {
         match before {
             OutcomeState::Ready(value) => Some(value),
             OutcomeState::Pending(_) => None,
-            OutcomeState::Over => panic!("an outcome is given once"),
+            OutcomeState::Over => panic!("an outcome can be taken only once"),
         }
     }
 

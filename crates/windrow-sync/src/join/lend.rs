@@ -128,7 +128,7 @@ where
     pub fn lend(&self, job: impl FnOnce() + Send + 'scope) -> Loan {
         {
             let mut state = self.loans.state.lock();
-            assert!(!state.over, "a job is lent after the end of its scope");
+            assert!(!state.over, "a job was lent after the end of its scope");
             state.open += 1;
         }
         let job: Box<dyn LoanJob + 'scope> = Box::new(LoanedJob { job, end: LoanEnd(self.loans.clone()) });

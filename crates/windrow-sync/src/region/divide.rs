@@ -360,7 +360,7 @@ impl<'s, S: Divide> Lead<'s, S> {
             self.rest = Claim::none();
             // No second rest can exist, because `whole` was taken once. If `shared` were set already, these items would leak.
             let set = self.division.shared.set(shared);
-            debug_assert!(set.is_ok(), "a division is shared once");
+            debug_assert!(set.is_ok(), "a division is shared only once");
         }
     }
 

@@ -558,7 +558,7 @@ impl Gate {
             self.serving.fetch_sub(1, Ordering::Relaxed);
         });
         // With more threads than workers, `sleeping` could overflow into the flags.
-        assert!(before < all, "a gate for {all} workers is served by more threads");
+        assert!(before < all, "more than {all} threads serve a gate for {all} workers");
         while self.await_region(&seen, &mut look) {
             if !self.enter(MAIN, &mut seen) {
                 self.answer(&mut seen);

@@ -45,7 +45,7 @@ impl<T> Merging<'_, T> {
     /// # Panics
     /// If `run` is 0.
     pub fn level(&mut self, run: usize) -> impl Iterator<Item = Merge<'_, T>> {
-        assert!(run > 0, "a run has items");
+        assert!(run > 0, "a run holds at least one item");
         let n = self.items.len();
         self.moved = AtomicUsize::new(0);
         let (source, target) = if self.swapped {

@@ -98,7 +98,11 @@ impl Ranges {
     /// # Panics
     /// If `parts` is 0 or more than the members that the ranges were made for.
     pub fn fill(&mut self, n: u32, parts: usize, first: usize, cut: impl Fn(usize) -> u32) {
-        assert!((1..=self.members.len()).contains(&parts), "{parts} parts for {} members", self.members.len());
+        assert!(
+            (1..=self.members.len()).contains(&parts),
+            "a range for {} members cannot have {parts} parts",
+            self.members.len()
+        );
         self.used = parts;
         // Relaxed: exclusive access, here and below; plain stores in effect.
         self.stopped.store(false, Ordering::Relaxed);

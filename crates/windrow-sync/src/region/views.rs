@@ -299,7 +299,7 @@ impl<A: Divide, B: Divide> Merged<A, B> {
 
     fn new(a: A, b: B, turns: bool) -> Self {
         let fits = a.total().checked_add(b.total()).is_some();
-        assert!(fits, "two sources have at most usize::MAX items together");
+        assert!(fits, "two sources must not hold more than usize::MAX items in total");
         Self { a, b, turns }
     }
 

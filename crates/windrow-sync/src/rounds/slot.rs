@@ -41,7 +41,7 @@ impl<'d, T: Send> Rounds<'d, T> {
 
     /// The slot of a single member. If an earlier slot was forgotten with a part that was not taken, that part is dropped now.
     pub fn slot(&mut self) -> MemberSlot<'_, T> {
-        assert!(self.core.boxes.len() == 1, "a team of one");
+        assert!(self.core.boxes.len() == 1, "`slot` needs a team of one member");
         // SAFETY: `&mut self`, which slots borrow: none is left. The data has not been used since it was lent.
         unsafe { self.core.clear_all() };
         MemberSlot { core: &self.core, data: self.data, place: MemberPosition::new(0, 1), _data: PhantomData }
@@ -399,7 +399,7 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         let (core, leader) = (self.core, self.place.at);
         let mut deal = Deal::<P::Family> { core, leader, members: 1, next: 0, put: None, own: None };
         let shared = split(self.data(), &mut deal);
-        let Some(part) = deal.own.take() else { panic!("0 parts for 1 members: `split` deals exactly one to each") };
+        let Some(part) = deal.own.take() else { panic!("0 parts for 1 member: `split` must deal one to each") };
         (shared, part)
     }
 
@@ -413,12 +413,12 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         split: impl for<'x> FnOnce(&'x mut T, &'x Core, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
     ) {
         let (core, leader) = (self.core, self.place.at);
-        assert!((1..=self.width()).contains(&members), "a round for {members} of {} members", self.width());
+        assert!((1..=self.width()).contains(&members), "a round has 1 to {} members, not {members}", self.width());
         let put = Some(Deal::<P::Family>::put_part::<Lent<'_, S>> as fn(&_, _, _));
         let mut deal = Deal { core, leader, members, next: 0, put, own: None };
         let shared = split(self.data(), core, &mut deal);
         let dealt = deal.next;
-        assert!(dealt == members, "{dealt} parts for {members} members: `split` deals exactly one to each");
+        assert!(dealt == members, "{dealt} parts for {members} members: `split` must deal one to each");
         std::mem::forget(deal);
         for at in 0..members {
             // SAFETY: `deal` put a part with these types. The tag names their families; what they borrow is the data, which no member uses
@@ -454,7 +454,7 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         lead.place.ended = None;
         // SAFETY: its own message, which no other member uses until this one has arrived again; the rest is promised by the caller.
         let opened = unsafe { lead.core.open::<S, P>(lead.place.at, tag) };
-        opened.unwrap_or_else(|| unreachable!("a leader's message to itself bears its own tag"))
+        opened.unwrap_or_else(|| unreachable!("a leader's message to itself carries its own tag"))
     }
 }
 
@@ -487,7 +487,7 @@ impl<'m, T: Send, S: LendCopy, P: Lend> Sent<'m, T, S, P> {
     /// The shared value, and this member's part.
     #[inline]
     pub fn open(mut self) -> (Lent<'m, S>, Lent<'m, P>) {
-        let Some(lead) = self.lead.take() else { unreachable!("taken here only") };
+        let Some(lead) = self.lead.take() else { unreachable!("taken only here") };
         // SAFETY: sealed under this tag by `send`, with the same types, and `self` is gone; `'m` ends before this member's next
         // arrival.
         unsafe { lead.open::<S, P>(self.tag) }

@@ -74,7 +74,7 @@ impl<T: Send> TaskRounds<T> {
         unsafe { shared.core.clear_all() };
         // SAFETY: no slot is left to use the data.
         let data = unsafe { &mut *shared.data.get() }.take();
-        data.unwrap_or_else(|| unreachable!("taken here only"))
+        data.unwrap_or_else(|| unreachable!("taken only here"))
     }
 }
 

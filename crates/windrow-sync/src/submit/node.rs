@@ -113,7 +113,7 @@ impl<A, B> Entry<A, B> {
     }
 }
 
-const GONE_OP: &str = "this operation was taken before";
+const GONE_OP: &str = "this operation was already taken";
 
 /// The end of a batch: a number that its runner gives to all callers with an operation in it, and that they interpret. 0 if none was
 /// set.

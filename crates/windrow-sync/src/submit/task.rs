@@ -72,7 +72,7 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
         lead: impl FnMut(&mut LockGuard<'_, T, A, B>),
     ) -> TaskPoll<A, B> {
         match std::mem::replace(&mut self.stage, TaskStage::Over) {
-            TaskStage::Over => panic!("polled after it was ready"),
+            TaskStage::Over => panic!("polled after it had completed"),
             TaskStage::New(own, work, mark, closing) => self.hand_in((own, work, mark), closing, context, launch, lead),
             TaskStage::Queued(slot) => {
                 self.stage = TaskStage::Queued(slot);

@@ -69,7 +69,7 @@ impl InsertOnlyTable {
     /// # Panics
     /// `slots` is not a power of two.
     pub fn new(slots: usize, words: usize) -> Self {
-        assert!(slots.is_power_of_two(), "{slots} slots: not a power of two");
+        assert!(slots.is_power_of_two(), "the number of slots, {slots}, is not a power of two");
         Self {
             slots: SlotMemory::new(slots),
             heap: (0..words).map(|_| AtomicU64::new(0)).collect(),
@@ -109,7 +109,7 @@ impl InsertOnlyTable {
     /// # Panics
     /// The first word of the key or the second of the value is 0, or the latter is 2^63 or more.
     pub fn insert(&self, hash: u32, key: TableKey, value: TableValue) -> bool {
-        assert!(key.tag != 0 && value[1] != 0 && value[1] < CLAIMED, "a key or value with a reserved word");
+        assert!(key.tag != 0 && value[1] != 0 && value[1] < CLAIMED, "a key or value contains a reserved word");
         for further in 0..PROBES.min(self.slots.len()) {
             let slot = self.slot(hash, further);
             // Relaxed: an old tag only leads to a claim that fails.

@@ -184,7 +184,7 @@ fn worst<S: Size>(residuals: &[Residual<S>]) -> Residual<S> {
 /// let two = [(64, 200.0), (128, 300.0)].map(|(rows, time)| Sample { size: Rows(rows), time: Nanos(time) });
 /// let error = fit(&two, &Fitting::default()).unwrap_err();
 /// assert_eq!(error, FitError::TooFew { sizes: 2 });
-/// assert!(error.to_string().ends_with("hint: measure at least three; any line fits two"));
+/// assert!(error.to_string().ends_with("hint: measure at least three sizes, since any two lie on a line"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FitError<S> {
@@ -235,16 +235,16 @@ impl<S: Size> fmt::Display for FitError<S> {
             FitError::TooFew { sizes } => {
                 write!(
                     f,
-                    "{sizes} different sizes are too few for a fit\nhint: measure at least three; any line fits two"
+                    "{sizes} different sizes are too few for a fit\nhint: measure at least three sizes, since any two lie on a line"
                 )
             }
             FitError::Impossible { size, time } => {
-                write!(f, "the time of {size} {unit} is {} ns, which is impossible", time.0)
+                write!(f, "the time for {size} {unit} is {} ns, which is impossible", time.0)
             }
             FitError::Falls { smaller, took, larger, takes } => {
                 write!(
                     f,
-                    "{larger} {unit} take {takes}, but {smaller} take {took}\n\
+                    "{larger} {unit} take less time ({takes}) than {smaller} ({took})\n\
                      hint: repeat the measurement several times"
                 )
             }
@@ -253,14 +253,14 @@ impl<S: Size> fmt::Display for FitError<S> {
                 let (by, most) = (100.0 * residual.relative().abs(), 100.0 * limit);
                 write!(
                     f,
-                    "the fit gives {fitted} for {size} {unit}, which took {measured}: it misses by {by:.1} %, more than {most:.1} %"
+                    "the fit gives {fitted} for {size} {unit}, which took {measured}: it is off by {by:.1} %, more than the allowed {most:.1} %"
                 )?;
                 write!(f, "\nhint: measure more sizes near it, each several times")
             }
             FitError::Joints { from } => {
                 write!(
                     f,
-                    "a fit without jumps would fall from {from} {unit} on\nhint: allow jumps, or measure more sizes"
+                    "a fit without jumps would decrease from {from} {unit} on\nhint: allow jumps, or measure more sizes"
                 )
             }
             FitError::Fitting(Fitting { tolerance, limit, noise, .. }) => write!(

@@ -64,8 +64,7 @@ impl BreakEven {
         });
         let per_tile = self.per_tile_us.map(|micros| {
             format!(
-                "  break-even: {verdict}, unless a tile takes {than} than {micros:.1} us longer than its samples in \
-                 each lane"
+                "  break-even: {verdict}, unless each tile adds {than} than {micros:.1} us of overhead in each lane"
             )
         });
         contention.into_iter().chain(per_tile).collect()

@@ -23,7 +23,7 @@ const NARROW: f64 = 4.0;
 /// The drawing, without scripts, fonts or other external parts.
 pub(super) fn svg(planned: &PlannedOperation<'_>, courses: &[Course]) -> String {
     let mut svg = String::new();
-    draw(&mut svg, planned, courses).expect("a string takes everything");
+    draw(&mut svg, planned, courses).expect("writing to a string cannot fail");
     svg
 }
 

@@ -42,7 +42,7 @@ impl CostFormat {
                 start: &["taskstarttime", "starttime"],
                 shapes: &["inputshapes"],
                 shown: ["Op Name", "Task Duration(us)"],
-                writer: "msprof writes them to op_summary_*.csv",
+                writer: "msprof writes these columns to op_summary_*.csv",
             },
             Self::Nsys => Names {
                 name: &["name"],
@@ -50,7 +50,7 @@ impl CostFormat {
                 start: &["start"],
                 shapes: &[],
                 shown: ["Name", "Duration (ns)"],
-                writer: "nsys stats --report cuda_gpu_trace --format csv writes them",
+                writer: "nsys stats --report cuda_gpu_trace --format csv writes these columns",
             },
             Self::Torch => Names {
                 name: &["name", "key"],
@@ -67,7 +67,7 @@ impl CostFormat {
                 start: &[],
                 shapes: &["inputshapes"],
                 shown: ["Name", "CUDA time avg"],
-                writer: "key_averages() of torch.profiler returns them",
+                writer: "key_averages() of torch.profiler returns these columns",
             },
         }
     }
@@ -317,7 +317,7 @@ fn lane_samples(
             _ => {
                 let (text, column) = (ran.rows.unwrap_or_default(), options.size_column.as_deref());
                 Err(Unplanned::bad_input(format_args!(
-                    "{shown}: {} is {}, which does not give a number of rows\n\
+                    "{shown}: {} is {}, which does not contain a number of rows\n\
                      hint: give the rows in the order in which the kernels started, with --sizes 256,512,1024",
                     column.unwrap_or("Input Shapes"),
                     quoted(&text)

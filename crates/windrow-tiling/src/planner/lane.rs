@@ -208,7 +208,7 @@ impl LaneCost {
                 fit.loose().map(|worst| format!("the fit of the {lane} is loose: {}", missed(&worst)))
             }
             Source::Table { unfit } => Some(format!(
-                "every possible tile was measured, so the {lane} is looked up in {origin} instead of being fitted \
+                "every possible tile size was measured, so the {lane} is looked up in {origin} instead of being fitted \
                  ({unfit})"
             )),
         }

@@ -85,7 +85,7 @@ pub struct PlanRequest {
     pub contention: Option<Contention>,
 
     /// Time that a tile takes in each lane beyond that of its sample, in microseconds: a launch, a wait, a signal. An
-    /// operation in one tile does not pay it.
+    /// operation in one tile does not incur it.
     #[cfg_attr(feature = "command", arg(long, value_name = "US", value_parser = micros, default_value = "0",
         conflicts_with_all = ["calibrate", "profile"], allow_hyphen_values = true))]
     pub per_tile: f64,
@@ -224,7 +224,7 @@ impl PlanRequest {
             let below = Some(m - m % unit).filter(|&rows| rows > 0).map(|rows| format!("{rows} or "));
             return Err(Unplanned::usage(format_args!(
                 "{m} rows cannot be divided evenly among {ranks} ranks, but {operation} gives each rank the same \
-                 number\n\
+                 number of rows\n\
                  hint: give an --m that is a multiple of {ranks}, such as {}{}",
                 below.unwrap_or_default(),
                 u128::from(m).next_multiple_of(u128::from(unit))
@@ -320,7 +320,7 @@ mod parsers {
     pub(super) fn at_least_1(text: &str) -> Result<u64, String> {
         match text.parse() {
             Ok(number @ 1..) => Ok(number),
-            _ => Err("give a whole number, at least 1".to_owned()),
+            _ => Err("give a whole number of at least 1".to_owned()),
         }
     }
 
@@ -338,7 +338,7 @@ mod parsers {
     pub(super) fn tiles(text: &str) -> Result<usize, String> {
         match text.parse() {
             Ok(tiles @ 1..) => Ok(tiles),
-            _ => Err("give a whole number, at least 1; 1 means no tiling".to_owned()),
+            _ => Err("give a whole number of at least 1; 1 means no tiling".to_owned()),
         }
     }
 
@@ -354,7 +354,7 @@ mod parsers {
     pub(super) fn micros(text: &str) -> Result<f64, String> {
         match text.trim().parse().ok().filter(|micros: &f64| micros.is_finite() && *micros >= 0.0) {
             Some(micros) => Ok(micros),
-            None => Err("give microseconds, 0 or more, such as 12.5".to_owned()),
+            None => Err("give a time in microseconds, at least 0, such as 12.5".to_owned()),
         }
     }
 
@@ -362,7 +362,9 @@ mod parsers {
         let costs = text
             .split_once(',')
             .and_then(|(compute, communicate)| Some((micros(compute).ok()?, micros(communicate).ok()?)));
-        costs.ok_or_else(|| "give the microseconds for a product and for a collective, such as 5,10".to_owned())
+        costs.ok_or_else(|| {
+            "give two times in microseconds, for a product and for a collective, such as 5,10".to_owned()
+        })
     }
 
     pub(super) fn contention(text: &str) -> Result<Contention, String> {

@@ -348,13 +348,19 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
         let (sizes, origin) = (cost.sizes(), &measured.origin);
         let line = match cost.source() {
             "fit" => {
-                format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, fitted within {worst:.1} %")
+                format!(
+                    "  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, fitted to within {worst:.1} %"
+                )
             }
             "assumed" if sizes == 1 => {
                 format!("  {lane}: one size of {most} rows in {origin}, with an assumed fixed cost")
             }
-            "assumed" => format!("  {lane}: two sizes, {least} and {most} rows in {origin}, assumed to be linear"),
-            _ => format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, looked up"),
+            "assumed" => {
+                format!("  {lane}: two sizes, {least} and {most} rows in {origin}, with an assumed linear cost")
+            }
+            _ => {
+                format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, looked up instead of fitted")
+            }
         };
         std::iter::once(line).chain(cost.pieces().iter().map(|piece| format!("    {}", Polynomial::of(piece))))
     }));

@@ -129,9 +129,10 @@ impl Reader<'_> {
             let fields = fields(text);
             if fields.len() != columns.len() {
                 let (has, wants, header) = (fields.len(), columns.len(), names.join(","));
-                return Err(
-                    self.refused(line, &format!("{has} fields instead of {wants}\nhint: every line must be {header}"))
-                );
+                return Err(self.refused(
+                    line,
+                    &format!("{has} fields instead of {wants}\nhint: every line must have the columns {header}"),
+                ));
             }
             let (mut stage, mut rows, mut times) = (None, None, Vec::new());
             for ((column, field), name) in columns.iter().zip(&fields).zip(&names) {

@@ -133,7 +133,7 @@ pub struct Plan {
 /// let inputs = Problem { align: Rows(10), ..Problem::new(Rows(100), &compute, &communicate) }.plan()?.inputs;
 /// assert_eq!(
 ///     inputs.to_string(),
-///     "100 rows, computation of 300 ns, then communication of 200 ns, aligned to 10"
+///     "100 rows, 300 ns of computation, then 200 ns of communication, aligned to 10"
 /// );
 /// # Ok::<(), windrow_tiling::tile::PlanError>(())
 /// ```
@@ -164,10 +164,10 @@ impl fmt::Display for Inputs {
         let Inputs { rows, order, compute, communicate, contention, align, most_tiles, min_tile, margin } = self;
         match order {
             Order::ComputeFirst => {
-                write!(f, "{rows} rows, computation of {compute}, then communication of {communicate}")?
+                write!(f, "{rows} rows, {compute} of computation, then {communicate} of communication")?
             }
             Order::CommunicateFirst => {
-                write!(f, "{rows} rows, communication of {communicate}, then computation of {compute}")?
+                write!(f, "{rows} rows, {communicate} of communication, then {compute} of computation")?
             }
         }
         if *contention != Contention::NONE {
@@ -183,7 +183,7 @@ impl fmt::Display for Inputs {
             write!(f, ", tiles of {min_tile} rows or more")?;
         }
         if *margin != Margin::NONE {
-            write!(f, ", a cut has to gain {margin}")?;
+            write!(f, ", with a required gain of {margin}")?;
         }
         Ok(())
     }
@@ -210,7 +210,7 @@ impl Plan {
     /// let each = |rows: Rows| Nanos::micros(100.0 + 0.1 * rows.0 as f64);
     /// let plan = Problem { align: Rows(64), ..Problem::new(Rows(512), &each, &each) }.plan()?;
     /// let said = plan.decision().to_string();
-    /// assert!(said.starts_with("do not tile: more tiles cost more than they hide"), "{said}");
+    /// assert!(said.starts_with("do not tile: additional tiles cost more time than they hide"), "{said}");
     /// # Ok::<(), windrow_tiling::tile::PlanError>(())
     /// ```
     pub fn decision(&self) -> Decision<Inputs, Tiling> {
@@ -421,14 +421,14 @@ impl Problem<'_> {
         let least = best.predicted.0 / (1.0 + best.gap);
         plan.gap = (plan.predicted.0 / least - 1.0).max(0.0);
         plan.why = match plan.losses.lane {
-            _ if plan.tiles.len() == 1 => "the samples cannot distinguish any cut from no cut",
+            _ if plan.tiles.len() == 1 => "the samples do not show that any cut is better than none",
             Lane::Compute => {
                 "computation is the bottleneck, and the tiles hide the communication; \
-                 the samples cannot distinguish a cut into more tiles from this one"
+                 the samples do not show that more tiles would be faster"
             }
             Lane::Communicate => {
                 "communication is the bottleneck, and the tiles hide the computation; \
-                 the samples cannot distinguish a cut into more tiles from this one"
+                 the samples do not show that more tiles would be faster"
             }
         };
         plan.alternatives.push(Candidate { name: "best", tiles: best.tiles, predicted: best.predicted });
@@ -467,11 +467,11 @@ impl Problem<'_> {
         }
         match () {
             () if self.rows == Rows(0) => "there are no rows",
-            () if self.most_tiles == 1 => "one tile is all that is allowed",
+            () if self.most_tiles == 1 => "only one tile is allowed",
             () if grid.units == 1 => "there are too few rows for two aligned tiles",
             () if !grid.can_be_cut() => "there are too few rows for two tiles of the minimum size",
-            () if self.contention.defeats_overlap() => "the lanes slow each other down by more than overlapping saves",
-            () => "more tiles cost more than they hide",
+            () if self.contention.defeats_overlap() => "the lanes slow each other down by more than the overlap saves",
+            () => "additional tiles cost more time than they hide",
         }
     }
 }

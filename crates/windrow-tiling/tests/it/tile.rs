@@ -457,14 +457,14 @@ fn nothing_to_gain_is_not_tiled() {
     let linear = Problem::new(Rows(64), &linear, &linear);
     let harm = Contention { compute: 2.2, communicate: 1.9 };
     for (problem, why) in [
-        (problem, "more tiles cost more than they hide"),
-        (Problem { most_tiles: 1, ..linear }, "one tile is all that is allowed"),
+        (problem, "additional tiles cost more time than they hide"),
+        (Problem { most_tiles: 1, ..linear }, "only one tile is allowed"),
         (Problem { align: Rows(64), ..linear }, "there are too few rows for two aligned tiles"),
         (Problem { min_tile: Rows(33), ..linear }, "there are too few rows for two tiles of the minimum size"),
         (Problem { min_tile: Rows(65), ..linear }, "there are too few rows for two tiles of the minimum size"),
-        (Problem { contention: harm, ..linear }, "the lanes slow each other down by more than overlapping saves"),
+        (Problem { contention: harm, ..linear }, "the lanes slow each other down by more than the overlap saves"),
         (Problem { rows: Rows(0), ..linear }, "there are no rows"),
-        (Problem::new(Rows(64), &nothing, &nothing), "more tiles cost more than they hide"),
+        (Problem::new(Rows(64), &nothing, &nothing), "additional tiles cost more time than they hide"),
     ] {
         let plan = problem.plan().unwrap();
         assert_eq!((plan.verdict(), plan.why, plan.gap), (PlanVerdict::DoNotTile, why, 0.0));
@@ -507,7 +507,7 @@ fn a_gain_within_the_margin_is_not_worth_a_cut() {
             assert!((judged.gap - gain).abs() < 1e-9, "{} {gain}", judged.gap);
             assert_eq!(judged.losses, problem.timeline(&judged.tiles).unwrap().losses());
             let said = judged.to_string();
-            assert!(said.starts_with("do not tile: ") && said.contains(", a cut has to gain "), "{said}");
+            assert!(said.starts_with("do not tile: ") && said.contains(", with a required gain of "), "{said}");
             // Judging again changes nothing.
             assert_eq!(problem.judged(judged.clone(), margin).unwrap(), judged);
         }

@@ -44,7 +44,7 @@ impl Locate for Tokenizer {
         } else {
             let encoded = self.encode_with_offsets(text)?;
             if encoded.ids != ids {
-                let reason = "the ids with offsets differ from the ids without";
+                let reason = "the ids encoded with offsets differ from those encoded without offsets";
                 return Err(EngineError::refused(self.engine().name(), reason));
             }
             put(encoded.offsets.into_iter().map(|place| (place.start, place.end)), spans, mask);

@@ -57,7 +57,7 @@ impl Chat {
             (None, None) => ChatTemplate::next_to(path)?,
             (None, Some(file)) => ChatTemplate::from_file(file, SpecialTokens::next_to(path)?)?,
             (Some(_), None) => {
-                let hint = "pass one: --chat=FILE, or give a tokenizer.json that has one next to it";
+                let hint = "pass one with --chat=FILE, or use a tokenizer.json that has one next to it";
                 return Err(ChatError::Missing { name: tokenizer.name().to_owned(), hint: hint.to_owned() });
             }
             (Some((eos, _)), Some(file)) => {
@@ -69,7 +69,7 @@ impl Chat {
         let shown = shown(template.name());
         for name in template.unknown_tokens() {
             note(&format!(
-                "chat template {shown}: {name} is empty: no tokenizer_config.json next to the tokenizer defines it"
+                "chat template {shown}: {name} is empty because no tokenizer_config.json next to the tokenizer defines it"
             ));
         }
         let tokens = template.special_tokens().iter();

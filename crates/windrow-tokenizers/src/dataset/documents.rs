@@ -88,7 +88,7 @@ impl Shard<'_> {
             block.truncate((count - at).min(BUFFER as u64) as usize);
             masks.fill(&mut block)?;
             if let Some(wrong) = block.iter().position(|&one| one > 1) {
-                let what = format!("mask {}: it is {}, neither 0 nor 1", at + wrong as u64, block[wrong]);
+                let what = format!("mask {} is {}, which is neither 0 nor 1", at + wrong as u64, block[wrong]);
                 return Err(DatasetError::damaged(path, what));
             }
             ones += block.iter().map(|&one| u64::from(one)).sum::<u64>();

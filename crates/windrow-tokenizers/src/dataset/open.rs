@@ -64,7 +64,7 @@ impl Dataset {
                 DatasetErrorKind::Missing,
                 format!("{}: there is no such manifest, so nothing was published", shown(&path)),
             )
-            .hint("pass the prefix that -o had; an interrupted run continues with --resume"),
+            .hint("pass the prefix that was given to -o; to continue an interrupted run, use --resume"),
             _ => DatasetError::io(&path, &error),
         })?;
         // The manifest's claim about a file's length is no reason to reserve memory.
@@ -74,7 +74,7 @@ impl Dataset {
             }
             let (line, column, error) = (error.line(), error.column(), error.to_string());
             let message = format!("{}:{line}:{column}: {}", shown(&path), shown(&error));
-            DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again")
+            DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode the documents again")
         })?;
         let list = usize::from(manifest.options.on_error == OnError::Skip);
         let index = usize::from(manifest.options.format == Format::Mds);
@@ -92,7 +92,8 @@ impl Dataset {
         let is_packed_mds = index > 0 && dataset.manifest.options.pack.is_some();
         if files.is_empty() || !is_whole || !is_divided || !are_within || is_packed_mds {
             let message = format!("{}: its list of outputs does not match its format", shown(&dataset.path));
-            return Err(DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again"));
+            return Err(DatasetError::new(DatasetErrorKind::Damaged, message)
+                .hint("copy it again, or encode the documents again"));
         }
         Ok(dataset)
     }
@@ -151,10 +152,14 @@ impl Dataset {
         let parts = &self.manifest.parts;
         let Some(number) = parts.iter().position(|part| part.name == name) else {
             let names: Vec<_> = parts.iter().map(|part| shown(&part.name).to_string()).collect();
-            let has = if names.is_empty() { "is not divided".to_owned() } else { format!("has {}", names.join(", ")) };
-            let message = format!("{}: there is no part {}: the output {has}", shown(&self.path), shown(name));
+            let has = if names.is_empty() {
+                "is not divided".to_owned()
+            } else {
+                format!("has the parts {}", names.join(", "))
+            };
+            let message = format!("{}: there is no part {}; the output {has}", shown(&self.path), shown(name));
             let error = DatasetError::new(DatasetErrorKind::Missing, message);
-            return Err(error.hint("give the name of a part, as in --split"));
+            return Err(error.hint("pass the name of a part that was given in --split"));
         };
         let begin = parts[..number].iter().map(|part| part.files).sum();
         Ok(Self { files: begin..begin + parts[number].files, ..self.clone() })
@@ -191,7 +196,8 @@ impl Dataset {
         let around = [bos, eos, pad].into_iter().flatten().filter_map(TokenName::id).max();
         let limit = around.filter(|_| size > 0).map_or(known, |id| known.max(id.saturating_add(1)));
         let at = ids.iter().position(|&id| id >= limit)?;
-        let what = format!("document {document} of the file, id {at}: {} is beyond the vocabulary of {limit}", ids[at]);
+        let what =
+            format!("document {document} of the file, id {at}: {} is beyond the vocabulary of {limit} tokens", ids[at]);
         Some(DatasetError::damaged(&shard.paths[0], what))
     }
 

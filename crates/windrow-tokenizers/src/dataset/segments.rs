@@ -28,7 +28,7 @@ impl<'s> Segments<'s> {
         documents.check_header(&npy_header("<i8", left))?;
         match ends.next_u64()? {
             0 => Ok(Self { ends, documents, path, left, number: 0, end: 0, row: Vec::new() }),
-            begin => Err(DatasetError::damaged(path, format_args!("end 0: {begin}, not 0"))),
+            begin => Err(DatasetError::damaged(path, format_args!("end 0 is {begin}, not 0"))),
         }
     }
 
@@ -67,13 +67,15 @@ impl<'s> Segments<'s> {
             begin += length;
             let exists = u64::try_from(document).is_ok_and(|document| document < documents);
             if document != PADDING && !exists {
-                let what = format_args!("segment {segment} belongs to document {document}, but there are {documents}");
+                let what = format_args!(
+                    "segment {segment} belongs to document {document}, but the number of documents is {documents}"
+                );
                 return Err(DatasetError::damaged(path, what));
             }
             if document == PADDING && ids.iter().any(|&id| Some(id) != pack.pad) {
                 return Err(DatasetError::damaged(
                     path,
-                    format_args!("segment {segment} is padding but has other ids"),
+                    format_args!("segment {segment} is marked as padding but contains other ids"),
                 ));
             }
         }

@@ -78,8 +78,10 @@ impl Dataset {
             let listed = found.iter().find(|(_, other)| other == path).map_or("", |(file, _)| &file.blake3);
             match hash {
                 Ok(hash) if hash.to_hex().as_str() == listed => {}
-                Ok(hash) => faults
-                    .push(DatasetError::damaged(path, format_args!("its blake3 is {hash}, not {}", shown(listed)))),
+                Ok(hash) => faults.push(DatasetError::damaged(
+                    path,
+                    format_args!("its blake3 hash is {hash}, not {}", shown(listed)),
+                )),
                 Err(error) => faults.push(DatasetError::io(path, &error)),
             }
         }
@@ -108,7 +110,7 @@ impl Dataset {
             for part in &manifest.parts {
                 let (own, later) = rest.split_at(part.files / self.suffixes().len());
                 rest = later;
-                let name = format!(" in the part {}", shown(&part.name));
+                let name = format!(" in part {}", shown(&part.name));
                 let in_part = listed(part.documents, part.tokens, part.packed);
                 faults.extend(self.wrong_counts(&name, sums(own), in_part));
             }
@@ -253,7 +255,7 @@ impl Dataset {
             shown(tokenizer.hash())
         );
         Err(DatasetError::new(DatasetErrorKind::OtherTokenizer, message)
-            .hint("pass --tokenizer with the one that encoded it"))
+            .hint("use --tokenizer to specify the tokenizer that encoded it"))
     }
 }
 

@@ -127,7 +127,7 @@ impl Ahead {
         }
         match queue.batches.pop_front() {
             Some(batch) => Ok(Item::Batch(batch)),
-            None => queue.end.take().expect("it was waited for").map(Item::End),
+            None => queue.end.take().expect("waited for the end").map(Item::End),
         }
     }
 }

@@ -148,7 +148,7 @@ pub(super) fn run(
     let (peak_in_flight, exceeding) = (budget.peak(), encoding.exceeding);
     let Writing { mut writer, is_whole, reports, .. } = writing;
     let end = match end {
-        Ok(_) => Ok(reports.expect("the last item that the reader feeds, unless it fails")),
+        Ok(_) => Ok(reports.expect("the reader delivers the reports as its last item unless it fails")),
         Err(failure) => match (error_of(failure), &writer.ended_at) {
             // The writer has ended the run.
             (EncodeError::Stopped, Some(position)) => {
@@ -189,7 +189,7 @@ pub(super) fn error_of(failure: Failure<EncodeError>) -> EncodeError {
         Failure::Error { error, .. } => error,
         Failure::Thread(error) => EncodeError::Thread(error),
         Failure::Cancelled { .. } => EncodeError::Stopped,
-        failure => unreachable!("{failure}: lanes and reader catch their panics"),
+        failure => unreachable!("{failure}: the lanes and the reader catch their panics"),
     }
 }
 

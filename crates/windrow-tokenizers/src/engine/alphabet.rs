@@ -14,7 +14,7 @@ pub const BYTE_CHARACTERS: [char; 256] = {
                 next - 1
             }
         };
-        characters[byte] = char::from_u32(code).expect("a character of the first planes");
+        characters[byte] = char::from_u32(code).expect("a code point below 0x200");
         byte += 1;
     }
     characters

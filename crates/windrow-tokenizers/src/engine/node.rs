@@ -29,7 +29,7 @@ pub(super) fn replacement<E: de::Error>(node: &Value, pattern: &str) -> Result<(
 
 /// The members of a sequence.
 pub(super) fn members<'a, T: Deserialize<'a>, E: de::Error>(node: &'a Value, key: &str) -> Result<Vec<T>, E> {
-    let list = node.get(key).ok_or_else(|| E::custom(format!("a Sequence without `{key}`")))?;
+    let list = node.get(key).ok_or_else(|| E::custom(format!("a Sequence lacks `{key}`")))?;
     Vec::deserialize(list).map_err(de::Error::custom)
 }
 

@@ -200,7 +200,7 @@ fn check(pattern: &str) -> Result<(), String> {
                     return Err("backreferences are not supported: their running time is unbounded".to_owned());
                 }
                 Some('G') if classes == 0 => {
-                    return Err("\\G is not supported: a search here starts in several places".to_owned());
+                    return Err("\\G is not supported, because searches start at several positions".to_owned());
                 }
                 Some('p' | 'P' | 'x' | 'o' | 'u') if rest.as_str().starts_with('{') => {
                     rest.find(|&c| c == '}');
@@ -237,7 +237,7 @@ fn check(pattern: &str) -> Result<(), String> {
             _ => last = 1,
         }
         if groups.len() + classes > MAX_NESTED {
-            return Err(format!("groups are nested more than {MAX_NESTED} deep"));
+            return Err(format!("groups are nested more than {MAX_NESTED} levels deep"));
         }
         let group = groups.last_mut().expect("the whole pattern is a group");
         *group = last.max(*group);

@@ -24,7 +24,7 @@ impl WordModel {
         match self {
             Self::Bytes(model) => match byte_level(word) {
                 Some(bytes) => model.encode(&bytes, ids),
-                None => Err(PieceFault::Refused("a character outside the byte-level alphabet".to_owned())),
+                None => Err(PieceFault::Refused("a character is outside the byte-level alphabet".to_owned())),
             },
             Self::Characters(model) => model.encode(word, ids),
             Self::WordPiece(model) => {

@@ -371,9 +371,13 @@ fn find(name: &str, schema: &SchemaDescriptor) -> Result<usize, (String, &'stati
         return Err((reason, "choose a column of strings, or a field of a struct by its path, with --column NAME"));
     }
     let columns = listed(leaves().map(|(_, leaf)| leaf.path().string()));
-    let reason =
-        format!("column {name:?} is missing; the columns are {}", if columns.is_empty() { "none" } else { &columns });
-    Err((reason, "choose one with --column NAME"))
+    if columns.is_empty() {
+        return Err((
+            format!("column {name:?} is missing; the file has no columns"),
+            "write the texts to a column of strings",
+        ));
+    }
+    Err((format!("column {name:?} is missing; the columns are {columns}"), "choose one with --column NAME"))
 }
 
 /// Names in quotes.
@@ -409,7 +413,7 @@ fn flat<T>(outcome: Result<Result<T, ParquetError>, String>) -> Result<T, Parque
 /// `group` counts from 1.
 fn damaged(name: &str, group: usize, column: &str, error: &ParquetError) -> InputError {
     let hint = match error {
-        ParquetError::NYI(_) => "write it again with zstd, snappy, lz4 or gzip",
+        ParquetError::NYI(_) => "write it again, compressed with zstd, snappy, lz4 or gzip",
         _ => DAMAGED,
     };
     let reason = format!("row group {group}, column {column:?}: {}", said(error));
@@ -426,7 +430,7 @@ fn said(error: &ParquetError) -> String {
 
 /// The columns of a conversation, in messages.
 const MESSAGES: &str = "messages";
-const DECRYPT: &str = "decrypt it: write it again without encryption";
+const DECRYPT: &str = "write it again without encryption";
 const KEEP_LESS: &str = "omit it from --keep";
 const DAMAGED: &str = "the file is damaged; copy, download or write it again";
 const MISNAMED: &str = "give it the extension of its format, or pass the format with --input-format";

@@ -48,7 +48,7 @@ impl Prefix {
         self.blocks += 1;
         let mut subtree = block;
         for _ in 0..self.blocks.trailing_zeros() {
-            let Subtree(left) = self.subtrees.pop().expect("a subtree for each bit of the number before");
+            let Subtree(left) = self.subtrees.pop().expect("a subtree for each bit that is set in the previous count");
             subtree = merge_subtrees_non_root(&left, &subtree, Mode::Hash);
         }
         self.subtrees.push(Subtree(subtree));

@@ -17,7 +17,7 @@ use crate::shown;
 /// use windrow_tokenizers::input::{InputError, InputOptions, resolve};
 ///
 /// match resolve(&["-".to_owned(), "-".to_owned()], &InputOptions::default()) {
-///     Err(error @ InputError::StdinTwice) => assert!(error.to_string().contains("\nhint: give `-` only once")),
+///     Err(error @ InputError::StdinTwice) => assert!(error.to_string().contains("\nhint: pass `-` only once")),
 ///     other => panic!("{other:?}"),
 /// }
 /// ```
@@ -32,9 +32,9 @@ pub enum InputError {
         "{}: {}",
         shown(name),
         match name.split_once("://") {
-            Some(("s3", _)) => "no such object\nhint: check bucket, key, and AWS_ENDPOINT_URL if the store is not Amazon's",
+            Some(("s3", _)) => "no such object\nhint: check the bucket and the key, and AWS_ENDPOINT_URL if the store is not Amazon's",
             Some(_) => "no such object\nhint: check the spelling of each part of the URL",
-            None => "no such file or directory\nhint: check the spelling; relative names start at the current directory",
+            None => "no such file or directory\nhint: check the spelling; relative paths start at the current directory",
         }
     )]
     Missing {
@@ -65,7 +65,7 @@ pub enum InputError {
     },
     /// A file named on the command line whose extension is unknown.
     #[error(
-        "{}: its extension does not say what it holds\n\
+        "{}: its extension does not indicate its format\n\
          hint: add `--input-format text|lines|jsonl|parquet`, or treat it as text with `--ext` or `--all-text`",
         shown(name)
     )]
@@ -86,8 +86,9 @@ pub enum InputError {
     /// A directory without any file of a known extension.
     #[error(
         "{}: no input in this directory ({passed_over} files with other extensions){}\n\
-         hint: {}.txt .text .md .jsonl .ndjson .warc .wet are read, plain or with .gz .zst .zstd .xz .bz2, and .parquet; `--ext rs,py` adds text extensions, `--all-text` \
-         reads all text, `--input-format jsonl` reads .json, `--hidden` and `--no-ignore` read hidden and ignored files",
+         hint: {}the extensions .txt .text .md .jsonl .ndjson .warc .wet, plain or followed by .gz .zst .zstd .xz .bz2, and .parquet are read; \
+         `--ext rs,py` adds text extensions, `--all-text` reads all text files, `--input-format jsonl` reads .json, \
+         `--hidden` and `--no-ignore` read hidden and ignored files",
         shown(name),
         if *excluded > 0 { format!(", not counting {excluded} hidden or ignored") } else { String::new() },
         data.as_ref().map_or_else(String::new, |data| format!("{}; ", shown(data)))
@@ -116,7 +117,7 @@ pub enum InputError {
     },
     /// A pattern that cannot be parsed.
     #[error(
-        "{}: not a valid pattern: {reason}\nhint: write `[*]`, `[?]` or `[[]` for the character itself",
+        "{}: not a valid pattern: {reason}\nhint: write `[*]`, `[?]` or `[[]` to match one of these characters literally",
         shown(pattern)
     )]
     BadPattern {
@@ -126,13 +127,13 @@ pub enum InputError {
         reason: String,
     },
     /// `-` was given more than once.
-    #[error("-: standard input can be read only once\nhint: give `-` only once; a file with that name is `./-`")]
+    #[error("-: standard input can be read only once\nhint: pass `-` only once; for a file with that name, pass `./-`")]
     StdinTwice,
     /// Reading failed midway.
     #[error(
         "{}: cannot be read at byte {offset}: {source}\nhint: {}",
         shown(name),
-        remedy(source).unwrap_or("check the disk or the program that feeds it, and run again")
+        remedy(source).unwrap_or("check the disk, or the program that supplies the data, and run again")
     )]
     Read {
         /// The file.
@@ -156,7 +157,10 @@ pub enum InputError {
         hint: &'static str,
     },
     /// A binary file that was [taken for text](super::InputOptions::others_are_text).
-    #[error("{}: is binary (it contains a NUL byte)\nhint: only text has tokens", shown(name))]
+    #[error(
+        "{}: this is a binary file (it contains a NUL byte)\nhint: omit it: only text can be tokenized",
+        shown(name)
+    )]
     Binary {
         /// The file.
         name: String,

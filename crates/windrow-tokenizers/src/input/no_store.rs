@@ -35,7 +35,7 @@ impl Stores {
 
     pub(super) fn find(&mut self, url: &Url) -> Result<Found, InputError> {
         let reason = "this build cannot read object stores".to_owned();
-        let hint = "cargo install windrow-cli --features object-store, or download it first";
+        let hint = "cargo install windrow-cli --features object-store, or download the object first";
         Err(InputError::Url { name: url.to_string(), reason, hint })
     }
 }

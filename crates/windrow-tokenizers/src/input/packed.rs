@@ -81,7 +81,7 @@ impl Packed {
                 frame.declared = get_frame_content_size(header).ok().flatten().filter(|_| is_content);
                 (frame.produced, frame.wanted) = (0, ZSTD_MAGIC.len() + 1);
                 if let Some(id) = get_dict_id_from_frame(header).filter(|_| is_content) {
-                    let reason = format!("zstd data that was made with dictionary number {id} begins");
+                    let reason = format!("zstd data that needs dictionary number {id}");
                     return Err(Fault::Data(reason, DICTIONARY));
                 }
             }
@@ -102,12 +102,12 @@ impl Packed {
                 }
                 Err(Error::Mem) => Err(Fault::NoMemory),
                 Err(Error::Options | Error::UnsupportedCheck) => Err(damaged("xz", "an unknown filter or checksum")),
-                Err(_) => Err(damaged("xz", "wrong data or a wrong checksum")),
+                Err(_) => Err(damaged("xz", "invalid data or a checksum mismatch")),
             },
             Self::Bzip2(stream) => match stream.decompress(input, output) {
                 Ok(bzip2::Status::MemNeeded) => Err(Fault::NoMemory),
                 Ok(status) => Ok(status == bzip2::Status::StreamEnd),
-                Err(_) => Err(damaged("bzip2", "wrong data or a wrong checksum")),
+                Err(_) => Err(damaged("bzip2", "invalid data or a checksum mismatch")),
             },
         };
         let after = self.totals();
@@ -133,7 +133,8 @@ impl Frame {
         let is_last = match result {
             Ok(0) => match self.declared.filter(|declared| *declared != self.produced) {
                 Some(declared) => {
-                    let reason = format!("corrupt zstd data (a frame of {declared} bytes has {})", self.produced);
+                    let reason =
+                        format!("corrupt zstd data (a frame that declares {declared} bytes has {})", self.produced);
                     Err(Fault::Data(reason, DAMAGED))
                 }
                 None => Ok(true),
@@ -158,8 +159,8 @@ impl Frame {
 }
 
 pub(super) const DAMAGED: &str = "the file is damaged; copy or download it again, or compress its source again";
-const DAMAGED_AT_FIRST: &str =
-    "the file is damaged, or was made with a dictionary (zstd -dc -D DICTIONARY FILE); copy or download it again";
-const WIDE_WINDOW: &str = "pipe it: zstd -dc --long=31 FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --long=27 or less";
-const WIDE_XZ_WINDOW: &str = "pipe it: xz -dc FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --lzma2=dict=128MiB or less";
-const DICTIONARY: &str = "pipe it: zstd -dc -D DICTIONARY FILE | windrow encode - --input-format text|lines|jsonl";
+const DAMAGED_AT_FIRST: &str = "the file is damaged, or was compressed with a dictionary: copy or download it again, or use zstd -dc -D DICTIONARY FILE";
+const WIDE_WINDOW: &str = "decompress it: zstd -dc --long=31 FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --long=27 or less";
+const WIDE_XZ_WINDOW: &str = "decompress it: xz -dc FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --lzma2=dict=128MiB or less";
+const DICTIONARY: &str =
+    "decompress it: zstd -dc -D DICTIONARY FILE | windrow encode - --input-format text|lines|jsonl";

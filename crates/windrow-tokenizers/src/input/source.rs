@@ -63,7 +63,7 @@ impl Hashed {
     pub(super) fn open(origin: Origin, name: &str) -> Result<Self, InputError> {
         let refused = |reason: &str| {
             let (name, reason) = (name.to_owned(), reason.to_owned());
-            InputError::Columns { name, reason, hint: "save it as a file, and pass that" }
+            InputError::Columns { name, reason, hint: "save it to a file, and pass the file" }
         };
         let unreadable = |source| InputError::Unreadable { name: name.to_owned(), source };
         let (source, before) = match origin {

@@ -392,7 +392,7 @@ impl Stream {
         match &self.decoder {
             Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, ..) => raw,
             Decoder::Gzip(gzip) => gzip.get_ref(),
-            Decoder::Moving => unreachable!("a decoder moves within one call"),
+            Decoder::Moving => unreachable!("a decoder is moved only within one call"),
         }
     }
 
@@ -438,5 +438,6 @@ impl Stream {
 }
 
 const CUT_OFF: &str = "the file was cut off; copy or download it again";
-const MISNAMED: &str = "rename it without the compression's extension if it is not compressed, or download it again";
-const TRAILING: &str = "cut them off if they do not belong to the file, or download it again";
+const MISNAMED: &str =
+    "if it is not compressed, rename it without the compression extension; otherwise, download it again";
+const TRAILING: &str = "remove these bytes if they do not belong to the file, or download it again";

@@ -50,7 +50,7 @@ impl Named {
                 let path = rest.strip_prefix("localhost").unwrap_or(rest);
                 return match decoded(path).filter(|path| path.starts_with('/')) {
                     Some(path) => Ok(Some(Self::Local(path.into()))),
-                    None => refused("not a file on this machine", "write file:///PATH, or only the path"),
+                    None => refused("not a file on this machine", "write file:///PATH, or just the path"),
                 };
             }
             "s3" => Scheme::S3,
@@ -58,8 +58,8 @@ impl Named {
             "http" | "https" => Scheme::Http,
             _ => {
                 return refused(
-                    "no store can be read with this scheme",
-                    "the schemes are s3, gs, http, https and file; a path may begin with `./`",
+                    "URLs with this scheme cannot be read",
+                    "use s3, gs, http, https or file; if this is a path, put `./` before it",
                 );
             }
         };
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn what_no_store_can_read_is_refused_without_secrets() {
         for (arg, says) in [
-            ("ftp://h/a.txt", "ftp://h/a.txt: no store can be read with this scheme\nhint: the schemes are s3, gs"),
+            ("ftp://h/a.txt", "ftp://h/a.txt: URLs with this scheme cannot be read\nhint: use s3, gs"),
             ("s3:///k", "the bucket is missing"),
             ("file://server/a", "not a file on this machine"),
             ("https://h/folder/?s=secret", "https://h/folder/: a web server does not list"),

@@ -65,7 +65,7 @@ impl ValueColumn {
             ColumnReader::FloatColumnReader(reader) => Values::Floats(reader, Vec::new()),
             ColumnReader::DoubleColumnReader(reader) => Values::Doubles(reader, Vec::new()),
             ColumnReader::ByteArrayColumnReader(reader) => Values::Bytes(reader, Vec::new()),
-            _ => return Err(ParquetError::NYI("values of this type".to_owned())),
+            _ => return Err(ParquetError::NYI("values of this type cannot be read".to_owned())),
         });
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::to_json;
 /// Limit of a header block; longer ones are not headers.
 const HEAD: usize = 1 << 20;
 
-const DAMAGED: &str = "fetch it again, or leave it out";
+const DAMAGED: &str = "download it again, or omit it";
 
 pub(super) struct Warc {
     keep: Vec<String>,
@@ -33,7 +33,7 @@ impl Framer for Warc {
             return match bytes {
                 [] => Ok(None),
                 _ if !bytes.starts_with(&b"WARC/"[..bytes.len().min(5)]) => damaged("no WARC record begins here"),
-                _ if ended => damaged("the file ends in the header of a record"),
+                _ if ended => damaged("the file ends inside the header of a record"),
                 _ if bytes.len() >= HEAD => damaged("the header of this record has no end"),
                 _ => Ok(None),
             };
@@ -56,7 +56,7 @@ impl Framer for Warc {
             return damaged("the Content-Length of this record is too large");
         };
         if bytes.len() < stop + 4 {
-            return if ended { damaged("the file ends in this record") } else { Ok(None) };
+            return if ended { damaged("the file ends inside this record") } else { Ok(None) };
         }
         if !bytes[stop..].starts_with(b"\r\n\r\n") {
             return damaged("this record is not as long as its Content-Length says");

@@ -55,7 +55,7 @@ pub enum OutputErrorKind {
 /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
 /// let error = output.append(&[7, 70_000], &[1, 2]).unwrap_err();
 /// assert_eq!((error.kind(), error.document()), (OutputErrorKind::Id, Some(1)));
-/// assert!(error.to_string().starts_with("id 70000 in document 1 (from 0) does not fit u16"));
+/// assert!(error.to_string().starts_with("id 70000 in document 1 (counted from 0) does not fit in u16"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl OutputError {
     pub(crate) fn in_the_way(path: &Path, what: impl fmt::Display) -> Self {
         Self::new(OutputErrorKind::CannotCreate, format!("{} is in the way: it {what}", shown(path)))
             .at(path)
-            .hint("remove it if it is not needed, or choose another -o")
+            .hint("remove it if it is not needed, or choose another prefix with -o")
     }
 
     pub(crate) fn interrupted() -> Self {

@@ -112,7 +112,7 @@ impl StagedFile {
         self.staging.check()?;
         self.buffer.clear();
         let truncated = self.staging.storage().truncate(&self.file, bytes);
-        truncated.map_err(|error| self.failed("cannot shorten", error))?;
+        truncated.map_err(|error| self.failed("cannot truncate", error))?;
         self.handed_out = self.handed_out.min(bytes);
         (self.bytes, self.digest) = (bytes, digest);
         Ok(())

@@ -29,7 +29,7 @@ impl Lock {
             let message = format!("another run is writing {}{holder}", shown(&targets.prefix));
             OutputError::new(OutputErrorKind::CannotCreate, message)
                 .at(&path)
-                .hint("wait until it has finished, or choose another -o")
+                .hint("wait until it has finished, or choose another prefix with -o")
         };
         let mut holder = None;
         // Each further iteration means that another run ended between our open and our lock.
@@ -43,7 +43,7 @@ impl Lock {
                 found => found.map_err(refused)?,
             };
             let Some(found) = found else {
-                return Err(OutputError::in_the_way(&path, "is not the lock of a run"));
+                return Err(OutputError::in_the_way(&path, "is not a windrow lock file"));
             };
             holder = found;
             match locked {
@@ -142,7 +142,7 @@ mod tests {
         for content in ["precious", "windrow", "windrow x", "4711\n", "windrow 7 and more", &"windrow 1\n".repeat(20)] {
             fs::write(targets.lock(), content).unwrap();
             let error = Lock::acquire(&targets).unwrap_err().to_string();
-            assert!(error.contains("out.windrow-lock is in the way: it is not the lock of a run\nhint: "), "{error}");
+            assert!(error.contains("out.windrow-lock is in the way: it is not a windrow lock file\nhint: "), "{error}");
             assert_eq!(fs::read_to_string(targets.lock()).unwrap(), content);
         }
         // The content that a killed run leaves.

@@ -188,7 +188,7 @@ impl Output {
     pub fn create_in(options: &OutputOptions, staging: &Staging) -> Result<Self, OutputError> {
         options.check_prefix()?;
         if options.resume && options.shard_limit().is_none() {
-            let message = "an output without shards cannot be resumed: no part of it is finished before its end";
+            let message = "an output without shards cannot be resumed: no part of it is finished before the run ends";
             return Err(OutputError::new(OutputErrorKind::Usage, message).hint("pass --shard-size too, such as 1G"));
         }
         part::check(&options.parts, options.resume)?;

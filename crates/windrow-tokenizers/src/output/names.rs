@@ -358,7 +358,7 @@ impl Targets {
             }
             if !overwrite {
                 let refused = refused(OutputErrorKind::Exists, "already exists");
-                return Err(refused.hint("pass --overwrite to replace it, or choose another -o"));
+                return Err(refused.hint("pass --overwrite to replace it, or choose another prefix with -o"));
             }
         }
         Ok(())
@@ -377,7 +377,7 @@ impl Targets {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 refused("does not exist", format!("create it first: mkdir -p {}", shown(directory)))
             }
-            Err(error) => Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot look into", directory, error)),
+            Err(error) => Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot inspect", directory, error)),
         }
     }
 }

@@ -16,10 +16,7 @@ const LONGEST: usize = 1 << 28;
 pub(super) fn check(pack: Pack, options: &OutputOptions) -> Result<(), OutputError> {
     let refused = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
     if pack.mode == PackMode::Whole && pack.pad.is_none() {
-        return refused(
-            "rows of whole documents need an id to fill them up",
-            "pass one with --pad, such as the end-of-text id",
-        );
+        return refused("rows of whole documents need a padding id", "pass one with --pad, such as the end-of-text id");
     }
     if pack.length.get() > LONGEST {
         let message = format!("rows of {} ids are too long", pack.length);
@@ -110,7 +107,7 @@ impl Packing {
     /// Writes the segments of the appended rows, which have `ids` ids. Returns the number of ids without padding.
     pub(crate) fn put_segments(&mut self, ids: usize) -> Result<u64, OutputError> {
         let (mut left, mut count, mut padding) = (ids, 0, 0);
-        let files = self.files.as_mut().expect("open like the file of the rows");
+        let files = self.files.as_mut().expect("open as long as the row file is open");
         while left > 0 {
             let (document, length) = self.due[count];
             files.put((document, length))?;

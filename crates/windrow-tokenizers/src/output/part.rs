@@ -111,20 +111,20 @@ impl Part {
             return Ok(());
         }
         let message = format!(
-            "document {document} (from 0) has {length} ids, but the {} format holds at most {}",
+            "document {document} (counted from 0) has {length} ids, but the {} format holds at most {}",
             common.options.format, common.longest
         );
         Err(OutputError::new(OutputErrorKind::Document, message)
             .in_document(document)
-            .hint("split it, leave it out with --on-error skip, or use --format npy"))
+            .hint("split it, skip it with --on-error skip, or use --format npy"))
     }
 
     fn check_ids(&self, ids: &[u32], document: u64, common: &Common) -> Result<(), OutputError> {
         let Some(dtype) = common.dtype.filter(|dtype| !dtype.fits(ids)) else { return Ok(()) };
         let id = ids.iter().find(|&&id| id > dtype.largest()).expect("some id does not fit");
         let message = format!(
-            "id {id} in document {document} (from 0) does not fit {dtype}: the tokenizer yields ids beyond its \
-             vocabulary of {}",
+            "id {id} in document {document} (counted from 0) does not fit in {dtype}: the tokenizer yields ids beyond its \
+             vocabulary of {} tokens",
             common.options.vocab_size
         );
         let wider = if common.options.format == Format::Megatron { "i32" } else { "u32" };
@@ -383,7 +383,7 @@ pub(super) fn check(names: &[String], resume: bool) -> Result<(), OutputError> {
             let message = format!("a part cannot have the name {name:?}");
             return refused(
                 message,
-                "use letters, digits and _, such as train; ids, offsets, mask, kept, skipped and manifest are taken",
+                "use letters, digits and _, such as train; ids, offsets, mask, kept, skipped and manifest are reserved",
             );
         }
         if names[..number].iter().any(|other| other.eq_ignore_ascii_case(name)) {
@@ -391,8 +391,7 @@ pub(super) fn check(names: &[String], resume: bool) -> Result<(), OutputError> {
         }
     }
     if resume && !names.is_empty() {
-        let message =
-            "an output that is divided into parts cannot be resumed: its parts end their shards at different documents";
+        let message = "an output that is divided into parts cannot be resumed: the shards of its parts end at different documents";
         return refused(message.to_owned(), "omit --resume or --split");
     }
     Ok(())

@@ -8,7 +8,7 @@ use super::names::{exists, folder_of, is_folder};
 use crate::shown;
 
 /// The remedy for an output that was meant as a stream.
-const SEVERAL: &str = "an output is several files, named after a path such as -o out/corpus; \
+const SEVERAL: &str = "an output consists of several files, named after a path such as -o out/corpus; \
                        for one stream, use --format jsonl -o FILE and cat FILE.jsonl";
 
 /// Refuses a prefix with which no file, or no `folder`, can be made.
@@ -20,8 +20,8 @@ pub(super) fn check(prefix: &Path, folder: bool) -> Result<(), OutputError> {
         && ["s3", "gs", "http", "https", "file"].contains(&scheme)
     {
         // A shard would be complete in the store before the others are, and a store cannot rename.
-        let message = format!("{}: an output is not written to a URL", shown(prefix));
-        let hint = "write to a local path, and copy the files when the manifest is there: aws s3 cp, gcloud storage cp";
+        let message = format!("{}: an output cannot be written to a URL", shown(prefix));
+        let hint = "write to a local path, and copy the files once the manifest exists: aws s3 cp, gcloud storage cp";
         return refuse(message, hint);
     }
     let bytes = prefix.as_os_str().as_encoded_bytes();
@@ -33,7 +33,7 @@ pub(super) fn check(prefix: &Path, folder: bool) -> Result<(), OutputError> {
     };
     if !why.is_empty() {
         let message = format!("the output prefix \"{}\" {why}", shown(prefix));
-        return refuse(message, "give a path that ends in a name, for example -o out/corpus");
+        return refuse(message, "pass a path that ends in a name, for example -o out/corpus");
     }
     if prefix.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"-")) {
         // Other commands would take the names of the files for options.
@@ -46,15 +46,15 @@ pub(super) fn check(prefix: &Path, folder: bool) -> Result<(), OutputError> {
         }
     }
     if is_among_devices(prefix) {
-        return refuse(format!("the output prefix \"{}\" is in a folder of devices", shown(prefix)), SEVERAL);
+        return refuse(format!("the output prefix \"{}\" is in a device directory", shown(prefix)), SEVERAL);
     }
     match kind_of(prefix) {
         Some(kind) if !kind.is_dir() && !kind.is_file() => {
             refuse(format!("the output prefix \"{}\" is {}", shown(prefix), not_a_folder(kind)), SEVERAL)
         }
         _ if folder && exists(prefix) && !is_folder(prefix) => {
-            let message = format!("{} is not a directory, and the mds format writes one", shown(prefix));
-            refuse(message, "choose another -o; instead of a link, pass the folder that it points to")
+            let message = format!("{} is not a directory, but the mds format writes one", shown(prefix));
+            refuse(message, "choose another prefix with -o; if this is a link, pass the folder that it points to")
         }
         _ => Ok(()),
     }
@@ -109,9 +109,9 @@ mod tests {
             ("-", "begins with a dash"),
             ("--format", "begins with a dash"),
             ("./-x", "begins with a dash"),
-            ("/dev/stdout", "is in a folder of devices"),
-            ("/dev/out", "is in a folder of devices"),
-            ("/dev/fd/1", "is in a folder of devices"),
+            ("/dev/stdout", "is in a device directory"),
+            ("/dev/out", "is in a device directory"),
+            ("/dev/fd/1", "is in a device directory"),
             ("/dev/null/x", "/dev/null is a device"),
             (&at("null"), "null\" is a device"),
             (&at("null/x"), "null is a device"),
@@ -128,7 +128,7 @@ mod tests {
             assert_eq!(says(prefix, false), "");
         }
         for prefix in ["file", "link", "dangling"] {
-            assert!(says(&at(prefix), true).contains("is not a directory, and the mds format writes one"), "{prefix}");
+            assert!(says(&at(prefix), true).contains("is not a directory, but the mds format writes one"), "{prefix}");
         }
         assert_eq!(says(&at("folder"), true), "");
     }

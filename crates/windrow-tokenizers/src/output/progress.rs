@@ -105,7 +105,7 @@ impl RunIdentity {
             (before.tokenizer != self.tokenizer).then(|| format!("the content of the tokenizer {name} has changed")),
             differs("the engine", &before.engine.name, &self.engine.name),
             differs("the version of the engine", &versions(before), &versions(self)),
-            (before.probe != self.probe).then(|| format!("{name} gives the same text different ids than before")),
+            (before.probe != self.probe).then(|| format!("{name} now encodes the same text to different ids")),
             (before.chat != self.chat).then(|| "the chat template has changed".to_owned()),
             option(),
             differs("the number of inputs", &before.inputs.len(), &self.inputs.len()),

@@ -80,7 +80,7 @@ fn recover(storage: &dyn Storage, targets: &Targets) -> Result<(), OutputError> 
     }
     let rename = |from: &Path, to: &Path| {
         storage.rename(from, to).map_err(|error| {
-            let doing = format!("cannot undo the renames of a killed run: {} to", shown(from));
+            let doing = format!("cannot undo the renames of a killed run by renaming {} to", shown(from));
             OutputError::io(OutputErrorKind::CannotCreate, &doing, to, error)
         })
     };
@@ -188,7 +188,7 @@ impl State {
             Phase::Interrupted => Err(OutputError::interrupted()),
             Phase::Idle | Phase::Published | Phase::Failed => Err(OutputError::new(
                 OutputErrorKind::Io,
-                "the output failed earlier and what was staged has been removed; nothing more can be written",
+                "writing the output failed earlier, and the staged files have been removed; nothing more can be written",
             )),
         }
     }
@@ -375,7 +375,7 @@ impl Staging {
             Phase::Staged | Phase::Published | Phase::Failed => {
                 return Err(OutputError::new(
                     OutputErrorKind::Usage,
-                    "this staging has already been used for another output",
+                    "this `Staging` has already been used for another output",
                 )
                 .hint("create a new one for each output"));
             }
@@ -415,7 +415,7 @@ impl Staging {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(OutputError::io(
                         OutputErrorKind::CannotCreate,
-                        "cannot remove the stale",
+                        "cannot remove the stale file",
                         &stale,
                         error,
                     ));

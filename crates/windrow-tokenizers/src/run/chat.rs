@@ -16,17 +16,18 @@ pub(super) fn check(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> 
         return Ok(());
     }
     if job.texts.field.len() > 1 {
-        return Err(Failed::usage("--chat takes the messages of one field\nhint: give --field once"));
+        return Err(Failed::usage("--chat takes its messages from one field\nhint: pass --field only once"));
     }
     if job.add_special_tokens {
-        let message = "--add-special-tokens contradicts --chat\nhint: leave it out: the template adds them";
+        let message =
+            "--add-special-tokens cannot be combined with --chat\nhint: omit it: the template adds the special tokens";
         return Err(Failed::usage(message));
     }
     let has_fields = |file: &&InputFile| matches!(file.format(), input::Format::Jsonl | input::Format::Parquet);
     match files.iter().find(|file| !has_fields(file)) {
         Some(file) => Err(Failed::usage(format!(
             "{}: --chat reads JSON lines and Parquet, but this is text\n\
-             hint: leave it out, or pass --input-format jsonl if its lines are JSON",
+             hint: omit the file, or pass --input-format jsonl if its lines are JSON",
             shown(file.name())
         ))),
         None => Ok(()),

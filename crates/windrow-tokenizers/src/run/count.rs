@@ -53,7 +53,7 @@ pub struct CountSpec {
     #[cfg_attr(feature = "command", arg(long, conflicts_with_all = ["lines", "field", "join", "input_format", "ext", "all_text"]))]
     pub raw: bool,
 
-    /// Number of threads that count; auto: as many as affinity and quota allow.
+    /// Number of threads that count; auto: as many as CPU affinity and quota allow.
     #[cfg_attr(feature = "command", arg(long, value_name = "auto|N", default_value = "auto"))]
     pub threads: Threads,
 
@@ -118,7 +118,7 @@ impl CountSpec {
                 != Texts::default()
         {
             return Err(Failed::usage(
-                "--raw contradicts the options that say what a document is\nhint: drop one of them",
+                "--raw cannot be combined with options that define what a document is\nhint: omit --raw or those options",
             ));
         }
         // With a format that only corpora have, or with extensions, a directory stands for the files that `encode` takes.
@@ -212,6 +212,6 @@ fn message(error: &EncodeError, format: Format) -> String {
     document.message(match format {
         Format::Text | Format::Lines | Format::Warc => "convert it: iconv -t UTF-8",
         Format::Jsonl => "repair it, or count the file as plain text with --input-format text",
-        Format::Parquet => "repair it, or leave the file out",
+        Format::Parquet => "repair it, or omit the file",
     })
 }

@@ -27,7 +27,7 @@ pub(super) fn eos(tokenizer: &Tokenizer, job: &EncodeJob) -> Result<Option<u32>,
         return match tokenizer.eos() {
             Some((_, id)) => Ok(Some(id)),
             None => Err(Failed::usage(format!(
-                "the end-of-document token of {} is not known\nhint: pass it with --eos: {}",
+                "the end-of-document token of {} is not known\nhint: pass it with --eos; the special tokens are: {}",
                 shown(tokenizer.name()),
                 candidates(tokenizer)
             ))),
@@ -75,7 +75,7 @@ fn named(tokenizer: &Tokenizer, option: &str, asked: &TokenName) -> Result<u32, 
 fn candidates(tokenizer: &Tokenizer) -> String {
     let special = tokenizer.eos_candidates();
     if special.is_empty() {
-        return "none; any token or id can be given".to_owned();
+        return "none, but any token or id can be passed".to_owned();
     }
     let shown: Vec<String> = special.iter().take(SHOWN).map(|(token, id)| format!("{} ({id})", shown(token))).collect();
     let more = if special.len() > SHOWN { ", ..." } else { "" };

@@ -130,7 +130,7 @@ impl<'s> FoundInputs<'s> {
         let read: Vec<&Path> = self.files.iter().filter_map(InputFile::path).chain(named).collect();
         output.check_inputs(&read)?;
         if let Some(path) = run.trace.as_ref().filter(|path| output.owns(path)) {
-            let message = format!("--trace: {} is a file of the output\nhint: pass another file", shown(path));
+            let message = format!("--trace: {} is one of the output files\nhint: pass another file", shown(path));
             return Err(Failed::usage(message));
         }
         let output = Output::create_in(&output, staging)?;
@@ -228,7 +228,7 @@ fn check(EncodeSpec { job, run }: &EncodeSpec) -> Result<(), Failed> {
         (job.chat_date.is_some() && !renders, "--chat-date", "--chat"),
     ];
     if let Some((_, option, missing)) = idle.iter().find(|(is_idle, ..)| *is_idle) {
-        let message = format!("{option} has no effect without {missing}\nhint: pass {missing} too, or leave it out");
+        let message = format!("{option} has no effect without {missing}\nhint: pass {missing} too, or omit {option}");
         return Err(Failed::usage(message));
     }
     let message = match () {
@@ -237,7 +237,7 @@ fn check(EncodeSpec { job, run }: &EncodeSpec) -> Result<(), Failed> {
              hint: omit --resume or --shuffle"
         }
         () if !job.selection.is_whole() => {
-            "--split: the shares of the parts do not add up to 1\nhint: give shares such as train=0.98,val=0.02"
+            "--split: the shares of the parts do not add up to 1\nhint: pass shares such as train=0.98,val=0.02"
         }
         () => return Ok(()),
     };
@@ -251,13 +251,13 @@ pub(super) fn check_texts(texts: &Texts) -> Result<(), Failed> {
         for (option, given) in [("--lines", texts.lines), ("--all-text", texts.all_text)] {
             if given {
                 return Err(Failed::usage(format!(
-                    "{option} contradicts --input-format {format}\nhint: drop one of them"
+                    "{option} cannot be combined with --input-format {format}\nhint: omit one of them"
                 )));
             }
         }
     }
     if texts.join.is_some() && texts.field.len() < 2 {
-        return Err(Failed::usage("--join has no effect with one field\nhint: give --field several times"));
+        return Err(Failed::usage("--join has no effect with one field\nhint: pass --field several times"));
     }
     Ok(())
 }
@@ -271,11 +271,11 @@ fn check_rows(job: &EncodeJob, run: &EncodeRun) -> Result<(), Failed> {
         return Ok(());
     }
     let more = match u64::try_from(bytes) {
-        Ok(bytes) if bytes < 1 << 44 => format!(" or give --memory {}M", bytes.div_ceil(1 << 20)),
+        Ok(bytes) if bytes < 1 << 44 => format!(", or pass --memory {}M", bytes.div_ceil(1 << 20)),
         _ => String::new(),
     };
     Err(Failed::usage(format!(
-        "--pack {length}: {rows} rows of this length take more than --memory\nhint: use shorter rows{more}"
+        "--pack {length}: {rows} rows of this length need more memory than --memory allows\nhint: use shorter rows{more}"
     )))
 }
 
@@ -283,7 +283,7 @@ fn check_rows(job: &EncodeJob, run: &EncodeRun) -> Result<(), Failed> {
 fn check_fields(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> {
     for (number, name) in job.keep.iter().enumerate() {
         if job.keep[..number].contains(name) {
-            return Err(Failed::usage(format!("--keep names {name:?} twice\nhint: drop one of them")));
+            return Err(Failed::usage(format!("--keep lists {name:?} twice\nhint: remove one of them")));
         }
     }
     let has_fields = |file: &&InputFile| !matches!(file.format(), input::Format::Text | input::Format::Lines);
@@ -318,10 +318,10 @@ fn one_thread_each(files: &[InputFile], threads: Threads) -> Option<String> {
     let name = shown(largest.name());
     let others = match large.len() - 1 {
         0 => String::new(),
-        others => format!(" (and {others} more such)"),
+        others => format!(" (and {others} more like it)"),
     };
     Some(format!(
-        "{name} is one document of {size}{compressed}{others}: only one of {threads} threads encodes it; \
+        "{name} is a single document of {size}{compressed}{others}: only one of {threads} threads encodes it; \
          pass --lines to make each line a document, or split the file"
     ))
 }

@@ -104,8 +104,8 @@ pub(super) fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, Failed> {
 #[cfg_attr(feature = "command", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EncodeRun {
-    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson .warc .wet, plain or .gz .zst .zstd .xz .bz2; .parquet. With the
-    /// object-store feature, also s3://, gs:// and https:// URLs; a URL that ends with / is a directory.
+    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson .warc .wet, plain or followed by .gz .zst .zstd .xz .bz2, and
+    /// .parquet. With the object-store feature, also s3://, gs:// and https:// URLs; a URL that ends with / is a directory.
     #[serde(deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(value_name = "INPUT", required = true))]
@@ -115,7 +115,7 @@ pub struct EncodeRun {
     #[cfg_attr(feature = "command", arg(short, long, help_heading = "Output", value_name = "OUT"))]
     pub output: PathBuf,
 
-    /// Number of threads that encode; auto: as many as affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false].
+    /// Number of threads that encode; auto: as many as CPU affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false].
     #[cfg_attr(feature = "command", arg(long, help_heading = "Run", value_name = "auto|N"))]
     pub threads: Option<Threads>,
 
@@ -127,22 +127,22 @@ pub struct EncodeRun {
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output"))]
     pub overwrite: bool,
 
-    /// Continue after the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs
+    /// Continue an interrupted run with the same inputs and options after its last finished shard, if it finished one. Needs
     /// --shard-size, except with mds.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Run"))]
     pub resume: bool,
 
-    /// Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails.
+    /// Maximum number of documents to skip, or a percentage of those read. If all documents are bad, the run always fails.
     #[cfg_attr(feature = "schema", schemars(with = "CountOrPercent"))]
     #[cfg_attr(feature = "command", arg(long, help_heading = "Input", value_name = "N|P%"))]
     pub max_skipped: Option<MaxSkipped>,
 
-    /// Write when each batch was in each stage, as a timeline for Perfetto or Chrome.
+    /// Write a timeline for Perfetto or Chrome that shows when each batch was in each stage.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Run", value_name = "FILE"))]
     #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
     pub trace: Option<PathBuf>,
 
-    /// Inputs that are read at the same time; auto: as many as pay.
+    /// Number of inputs that are read at the same time; auto: as many as speed up the run.
     #[cfg_attr(feature = "command", arg(long, hide = true, value_name = "auto|N", default_value = "auto"))]
     pub readers: Threads,
 
@@ -176,12 +176,16 @@ impl FromStr for MaxSkipped {
 
     /// Reads a number of documents, or a share of them in percent.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "give a number such as 100, or a share such as 0.5%".to_owned();
+        let wrong = || "expected a number such as 100, or a percentage such as 0.5%".to_owned();
         match text.strip_suffix('%') {
             // `parse` by itself would accept `inf`, `1e9` and signs.
             Some(share) if share.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
                 let share: f64 = share.parse().map_err(|_| wrong())?;
-                if share <= 100.0 { Ok(Self::Percent(share)) } else { Err("a share is at most 100%".to_owned()) }
+                if share <= 100.0 {
+                    Ok(Self::Percent(share))
+                } else {
+                    Err("a percentage must be at most 100%".to_owned())
+                }
             }
             Some(_) => Err(wrong()),
             None if text.bytes().all(|byte| byte.is_ascii_digit()) => {

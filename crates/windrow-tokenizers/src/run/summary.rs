@@ -84,8 +84,8 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     let Some(published) = &summary.published else { return notes };
     if summary.peak_in_flight > run.memory.bytes() {
         let which = match summary.exceeding {
-            0 | 1 => "a large document, which ran by itself".to_owned(),
-            many => format!("{many} large documents, each of which ran by itself"),
+            0 | 1 => "a large document, which was processed alone".to_owned(),
+            many => format!("{many} large documents, each of which was processed alone"),
         };
         notes.push(format!(
             "--memory was exceeded by {which}: {} in flight, with a budget of {}",
@@ -107,14 +107,14 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     }
     if let Some(documents @ 1..) = summary.documents_without_loss {
         notes.push(format!(
-            "{} without loss: no message has the role assistant, or the template writes none of it",
+            "{} without loss: no message has the assistant role, or the template omits its text",
             counted(documents, "document")
         ));
     }
     let missing = |field: &String| {
         let near = nearest(field, &summary.keep_names);
         let near = near.map_or_else(String::new, |near| format!("; the first document has \"{}\"", shown(near)));
-        format!("no document has the field \"{}\" of --keep: all its values are null{near}", shown(field))
+        format!("no document has the field \"{}\" of --keep, so all its values are null{near}", shown(field))
     };
     notes.extend(summary.keep_missing.iter().map(missing));
     notes.extend(note_pointers(&summary.pointers));
@@ -147,8 +147,8 @@ fn note_empty(inputs: &[InputFile]) -> Option<String> {
     let mut empty = inputs.iter().filter(|input| input.documents == 0);
     let first = shown(&empty.next()?.name);
     Some(match empty.count() {
-        0 => format!("{first}: contains no document"),
-        more => format!("{first} and {} contain no document", counted(more as u64, "more input")),
+        0 => format!("{first}: contains no documents"),
+        more => format!("{first} and {} contain no documents", counted(more as u64, "more input")),
     })
 }
 
@@ -165,10 +165,10 @@ pub fn outputs(summary: &Summary, spec: &EncodeSpec) -> impl Iterator<Item = Pat
 pub fn note_pointers((count, name): &(u64, String)) -> Option<String> {
     let are = match count {
         0 => return None,
-        1 => "a text is a git-lfs pointer".to_owned(),
-        count => format!("{} are git-lfs pointers", counted(*count, "text")),
+        1 => "a text is a git-lfs pointer:".to_owned(),
+        count => format!("{} are git-lfs pointers, such as", counted(*count, "text")),
     };
-    Some(format!("{are}, such as {} (git lfs pull fetches the files)", shown(name)))
+    Some(format!("{are} {} (git lfs pull fetches the files)", shown(name)))
 }
 
 /// Seconds spent on syncing and renaming.

@@ -50,7 +50,7 @@ pub struct DatasetError {
 
 impl DatasetError {
     pub(crate) fn new(kind: DatasetErrorKind, message: String) -> Self {
-        Self { kind, message, hint: "copy the file again, or encode again" }
+        Self { kind, message, hint: "copy the file again, or encode the documents again" }
     }
 
     pub(crate) fn hint(self, hint: &'static str) -> Self {
@@ -68,7 +68,7 @@ impl DatasetError {
             io::ErrorKind::UnexpectedEof => Self::damaged(path, "it ends too early"),
             _ => {
                 let message = format!("{}: cannot be read: {error}", shown(path));
-                Self::new(DatasetErrorKind::Io, message).hint("check that you may read it, and the disk")
+                Self::new(DatasetErrorKind::Io, message).hint("check its permissions and the disk")
             }
         }
     }

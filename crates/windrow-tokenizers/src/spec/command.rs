@@ -34,7 +34,7 @@ pub fn names(list: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     let mut rest = list.chars().peekable();
     while let Some(next) = rest.next() {
-        let name = names.last_mut().expect("there is one from the begin on");
+        let name = names.last_mut().expect("the list is never empty");
         match next {
             '\\' if rest.next_if_eq(&',').is_some() => name.push(','),
             ',' => names.push(String::new()),

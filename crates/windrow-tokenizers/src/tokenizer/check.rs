@@ -87,14 +87,18 @@ fn id_limit(entries: usize) -> u64 {
 
 fn too_large(place: &str, id: u64, entries: usize) -> Fault {
     let reason = format!("id {id} is too large for a vocabulary of {entries} tokens");
-    Fault::new(place, reason, "number the tokens without such gaps")
+    Fault::new(place, reason, "number the tokens without such large gaps")
 }
 
 fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault> {
     const PLACE: &str = "model.vocab";
     let entries = model.vocab.len();
     if entries > 1 << 26 {
-        return Err(Fault::new(PLACE, format!("has {entries} tokens"), "no more than 67108864 are possible"));
+        return Err(Fault::new(
+            PLACE,
+            format!("has {entries} tokens"),
+            "a vocabulary can have at most 67108864 tokens",
+        ));
     }
     let mut vocab = HashMap::with_capacity(entries);
     let mut ids = HashMap::with_capacity(entries);
@@ -199,9 +203,11 @@ fn check_bytes(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Faul
     match missing.as_slice() {
         [] => Ok(()),
         [first, ..] => {
-            let reason =
-                format!("byte-level, but without tokens for {} bytes, of which the first is {first}", missing.len());
-            Err(Fault::new("model.vocab", reason, "add the missing bytes or an unk_token"))
+            let reason = format!(
+                "the model is byte-level, but lacks tokens for {} bytes, the first being {first}",
+                missing.len()
+            );
+            Err(Fault::new("model.vocab", reason, "add tokens for the missing bytes, or an unk_token"))
         }
     }
 }
@@ -228,7 +234,11 @@ fn check_component(node: &Value, children: &str, place: &str, depth: usize) -> R
         && regex.len() > MAX_PATTERN
     {
         let reason = format!("has {} bytes", regex.len());
-        return Err(Fault::new(format!("{place}.pattern"), reason, format!("no more than {MAX_PATTERN} are accepted")));
+        return Err(Fault::new(
+            format!("{place}.pattern"),
+            reason,
+            format!("a pattern can have at most {MAX_PATTERN} bytes"),
+        ));
     }
     Ok(())
 }
@@ -236,8 +246,8 @@ fn check_component(node: &Value, children: &str, place: &str, depth: usize) -> R
 /// The fields of a node, which must not be nested too deep.
 fn fields<'a>(node: &'a Value, place: &str, depth: usize) -> Result<&'a Map<String, Value>, Fault> {
     if depth > MAX_DEPTH {
-        let reason = format!("is nested more than {MAX_DEPTH} deep");
-        return Err(Fault::new(place, reason, "list the members of nested sequences in one"));
+        let reason = format!("is nested more than {MAX_DEPTH} levels deep");
+        return Err(Fault::new(place, reason, "combine the nested sequences into one"));
     }
     node.as_object().ok_or_else(|| Fault::new(place, "is not an object", DAMAGED))
 }
@@ -248,7 +258,7 @@ fn check_length(token: &str, place: &str) -> Result<(), Fault> {
         return Ok(());
     }
     let reason = format!("token {} has {} bytes", quoted(token), token.len());
-    Err(Fault::new(place, reason, format!("no more than {MAX_TOKEN} are possible")))
+    Err(Fault::new(place, reason, format!("a token can have at most {MAX_TOKEN} bytes")))
 }
 
 fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
@@ -293,7 +303,7 @@ fn check_processor(node: &Value, place: &str, depth: usize, size: u32) -> Result
         return Err(Fault::new(
             format!("{place}.type"),
             format!("{} is not a known type", quoted(kind)),
-            format!("use {known}"),
+            format!("use one of {known}"),
         ));
     };
     if let Some(other) =
@@ -356,8 +366,8 @@ fn check_template(fields: &Map<String, Value>, place: &str, size: u32) -> Result
         }
     }
     if documents != 1 {
-        let reason = format!("has sequence A {documents} times");
-        return Err(Fault::new(format!("{place}.single"), reason, "a template needs it once"));
+        let reason = format!("contains sequence A {documents} times");
+        return Err(Fault::new(format!("{place}.single"), reason, "a template must contain it exactly once"));
     }
     Ok(())
 }
@@ -367,7 +377,7 @@ fn check_id(id: Option<&Value>, place: &str, size: u32) -> Result<(), Fault> {
         Some(id) if id < u64::from(size) => Ok(()),
         Some(id) => {
             let reason = format!("id {id} is outside the vocabulary, whose last id is {}", size - 1);
-            Err(Fault::new(place, reason, "give it the id of a token"))
+            Err(Fault::new(place, reason, "use the id of a token"))
         }
         None => Err(Fault::new(place, "has no id", DAMAGED)),
     }

@@ -210,7 +210,7 @@ pub(super) fn of(file: &File<'_>, forms: &Forms) -> Result<Cuttable, String> {
     let path = Path { added, seams: Seams::of(file), normalizers, pre_tokenizers };
     let cuts = TextCuts::new(|before, after| path.is_cut(before, after), path.barred());
     if cuts.is_empty() {
-        return Err("no place is known where its texts could be cut".to_owned());
+        return Err("no position is known at which its texts could be cut".to_owned());
     }
     Ok(Cuttable { cuts, marks_beginning })
 }
@@ -427,7 +427,7 @@ fn nmt(edge: Edge) -> Edge {
 }
 
 fn normalizer(node: &Value) -> Result<Normalizer, String> {
-    let unknown = || format!("it is not known how the normalizer {} treats parts of a text", kind(node));
+    let unknown = || format!("it is not known how the {} normalizer treats parts of a text", kind(node));
     let flag = |name: &str| node.get(name).and_then(Value::as_bool);
     Ok(match kind(node) {
         "NFC" | "NFKC" => Normalizer::Composes,
@@ -452,7 +452,7 @@ fn normalizer(node: &Value) -> Result<Normalizer, String> {
                 (Some(""), _) => return Err(unknown()),
                 (Some(pattern), None) => Normalizer::Replace { pattern: pattern.chars().collect(), content },
                 (None, Some(" {2,}" | " +")) => Normalizer::ReplaceSpaces { content },
-                _ => return Err("what the Replace normalizer does may depend on distant text".to_owned()),
+                _ => return Err("the effect of the Replace normalizer may depend on distant text".to_owned()),
             }
         }
         "Prepend" => Normalizer::Prepend,
@@ -462,7 +462,7 @@ fn normalizer(node: &Value) -> Result<Normalizer, String> {
 }
 
 fn pre_tokenizer(node: &Value, steps: &mut Vec<PreTokenizer>) -> Result<(), String> {
-    let unknown = || format!("it is not known how the pre-tokenizer {} treats parts of a text", kind(node));
+    let unknown = || format!("it is not known how the {} pre-tokenizer treats parts of a text", kind(node));
     let flag = |name: &str, default| node.get(name).map_or(Some(default), Value::as_bool).ok_or_else(unknown);
     let behavior = || node.get("behavior").map_or(Some(Behavior::Isolated), Behavior::of).ok_or_else(unknown);
     let matches = |pattern: &str| Matches::of(pattern).map(Box::new);

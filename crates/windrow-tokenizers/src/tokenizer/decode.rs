@@ -428,7 +428,7 @@ impl Tokenizer {
     fn reference(&self) -> Result<&Released, String> {
         match &self.reference {
             Some(reference) => reference.get(),
-            None => Err("it has no file for this vocabulary (hint: use a tokenizer.json)".to_owned()),
+            None => Err("this vocabulary has no tokenizer.json (hint: load the tokenizer from such a file)".to_owned()),
         }
     }
 }

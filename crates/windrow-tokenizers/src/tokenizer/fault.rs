@@ -1,12 +1,12 @@
 //! An error in a `tokenizer.json`, without the name under which the file was requested.
 
 /// The remedy for a file that no library would write.
-pub(super) const DAMAGED: &str = "the file is damaged or not a tokenizer.json: get it again, or write it again with \
+pub(super) const DAMAGED: &str = "the file is damaged or is not a tokenizer.json: download it again, or write it again with \
                                   `save` from the tokenizers library";
 
 /// The remedy for a regex that cannot run.
 pub(super) const REGEX: &str =
-    "correct the pattern: it is read as Oniguruma, the regex library of tokenizers 0.23, reads it";
+    "correct the pattern: it must be valid for Oniguruma, the regex library of tokenizers 0.23";
 
 /// Maximum length of a reason, because libraries like to repeat their input.
 pub(super) const MAX_REASON: usize = 300;

@@ -85,7 +85,7 @@ impl<'a> File<'a> {
                 return Err(Fault::new(
                     "version",
                     reason,
-                    "write the file with the tokenizers library 0.23: version 1.0",
+                    "write it again with version 0.23 of the tokenizers library, which writes version 1.0",
                 ));
             }
         }
@@ -181,7 +181,11 @@ impl<'a> Model<'a> {
             Some(other) => {
                 let reason =
                     other.map_or("is not a string".to_owned(), |kind| format!("{kind:?} is not a known model"));
-                return Err(Fault::new("model.type", reason, "BPE, WordPiece, WordLevel and Unigram can be read"));
+                return Err(Fault::new(
+                    "model.type",
+                    reason,
+                    "only BPE, WordPiece, WordLevel and Unigram models can be read",
+                ));
             }
             // Files of the first versions have no type; these tests have the library's order.
             None if merges_text.is_some() => Kind::Bpe,
@@ -283,7 +287,7 @@ impl<'de> Deserialize<'de> for Merge {
                 }
                 match text.split_once(' ') {
                     Some((left, right)) if !right.contains(' ') => Ok(Merge(Some((left.to_owned(), right.to_owned())))),
-                    _ => Err(E::custom(format_args!("{} is not two tokens and a space", quoted(text)))),
+                    _ => Err(E::custom(format_args!("{} is not two tokens separated by a space", quoted(text)))),
                 }
             }
 

@@ -71,7 +71,7 @@ fn model_options(options: &Map<String, Value>) -> Result<bool, String> {
             _ => false,
         };
         if !is_harmless {
-            return Err(format!("the model has {name}"));
+            return Err(format!("the {name} option of the model is not supported"));
         }
     }
     Ok(options.get("ignore_merges").and_then(Value::as_bool).unwrap_or(false))
@@ -81,7 +81,7 @@ fn model_options(options: &Map<String, Value>) -> Result<bool, String> {
 fn normalizer(node: Option<&Value>) -> Result<bool, String> {
     let members = members_of(node, "normalizers");
     match members.iter().find(|member| kind(member) != "NFC") {
-        Some(other) => Err(format!("the normalizer {} is not supported", kind(other))),
+        Some(other) => Err(format!("the {} normalizer is not supported", kind(other))),
         None => Ok(!members.is_empty()),
     }
 }
@@ -103,15 +103,15 @@ fn pre_tokenizer(node: Option<&Value>) -> Result<Grammar, String> {
             );
             let pattern = split.get("pattern").and_then(|pattern| pattern.get("Regex")?.as_str());
             let grammar = pattern.filter(|_| isolates).and_then(Grammar::from_pattern);
-            grammar.ok_or_else(|| "the pattern of the pre-tokenizer is not one that windrow knows".to_owned())
+            grammar.ok_or_else(|| "windrow does not know the pattern of the pre-tokenizer".to_owned())
         }
-        _ => Err("the pre-tokenizer is not a known pattern followed by bytes".to_owned()),
+        _ => Err("the pre-tokenizer is not a known pattern followed by ByteLevel".to_owned()),
     }
 }
 
 /// The ids that the post-processor puts around a single text.
 pub(super) fn around(node: Option<&Value>) -> Result<[Vec<u32>; 2], String> {
-    let unsupported = |node: &Value| format!("the post-processor {} is not supported", kind(node));
+    let unsupported = |node: &Value| format!("the {} post-processor is not supported", kind(node));
     let mut around: [Vec<u32>; 2] = Default::default();
     for processor in members_of(node, "processors") {
         match kind(processor) {

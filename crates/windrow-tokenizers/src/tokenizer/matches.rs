@@ -62,15 +62,16 @@ impl Matches {
         // POSIX classes, and differences of classes, which Oniguruma does not have.
         let is_other = |features: &[&str]| features.iter().any(|feature| pattern.contains(feature));
         if !has_known_groups(pattern) || is_other(&["[:", "--", "~~"]) {
-            return Err(unknown("has features whose matches are not known"));
+            return Err(unknown("has features that windrow does not analyze"));
         }
         let read = |pattern: &str| {
-            let hir = regex_syntax::parse(pattern).map_err(|_| unknown("has features whose matches are not known"))?;
+            let hir =
+                regex_syntax::parse(pattern).map_err(|_| unknown("has features that windrow does not analyze"))?;
             let mut positions = Positions { sets: Vec::new(), follow: HashSet::new() };
             let part =
                 positions.add(&hir).ok_or_else(|| unknown("is too long, or looks at the text around a match"))?;
             if part.is_empty {
-                return Err(unknown("matches an empty text"));
+                return Err(unknown("matches the empty string"));
             }
             Ok((positions, part))
         };

@@ -69,16 +69,16 @@ pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
     match encoding_name(model).and_then(embedded::find) {
         Some(embedded) => Ok(embedded.name),
         None if embedded::find(model).is_some() => {
-            Err(unknown("is a vocabulary, not a model".to_owned(), format!("--tokenizer {model}")))
+            Err(unknown("is a vocabulary, not a model".to_owned(), format!("pass --tokenizer {model}")))
         }
         None if hub::is_model(model) => {
             let reason = "is not an OpenAI model".to_owned();
-            Err(unknown(reason, format!("--tokenizer {model} takes a model from the Hub's cache")))
+            Err(unknown(reason, format!("pass --tokenizer {model} to use the model from the Hub's cache")))
         }
         None => {
             let similar = similar(model).map_or_else(String::new, |name| format!("did you mean {name}? "));
             let hint = format!(
-                "{similar}the models are OpenAI's, such as gpt-4o, gpt-4 and text-embedding-3-small; for another model, \
+                "{similar}only OpenAI models are known, such as gpt-4o, gpt-4 and text-embedding-3-small; for another model, \
                  download tokenizer.json from its page and pass --tokenizer path/to/tokenizer.json"
             );
             Err(unknown("is not known".to_owned(), hint))
@@ -89,14 +89,17 @@ pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
 /// A hint for a name that is neither a vocabulary nor a file.
 pub(super) fn hint(name: &str) -> String {
     let model = match encoding_name(name).and_then(embedded::find) {
-        Some(embedded) => format!("{name} is a model, with the vocabulary {}; ", embedded.name),
+        Some(embedded) => format!("{name} is a model that uses the vocabulary {}; ", embedded.name),
         None if hub::is_model(name) => {
             let fetch = format!("hf download {name} {}", hub::FILE);
-            return format!("the tokenizer of a model on the Hub is read from its cache; fetch it: {fetch}");
+            return format!("a model's tokenizer is read from the Hub's cache; to download it, run {fetch}");
         }
         None => similar(name).map_or_else(String::new, |name| format!("did you mean the model {name}? ")),
     };
-    format!("{model}the names are {}, and a path to a tokenizer.json or .tiktoken file is accepted", embedded::NAMES)
+    format!(
+        "{model}the vocabularies are {}; the path of a tokenizer.json or .tiktoken file is also accepted",
+        embedded::NAMES
+    )
 }
 
 /// The listed model with the most similar name, if no more than a third of its letters differ. The digits must agree: `gpt-2` is no
@@ -183,10 +186,10 @@ mod tests {
             ("gpt4o", "is not known\nhint: did you mean gpt-4o? "),
             ("GPT-4", "did you mean gpt-4? "),
             ("gtp-4o", "did you mean gpt-4o? "),
-            ("gpt-9", "is not known\nhint: the models are"),
+            ("gpt-9", "is not known\nhint: only OpenAI models are known"),
             ("Qwen3-8B", "--tokenizer path/to/tokenizer.json"),
-            ("Qwen/Qwen3-8B", "is not an OpenAI model\nhint: --tokenizer Qwen/Qwen3-8B takes"),
-            ("o200k_base", "is a vocabulary, not a model\nhint: --tokenizer o200k_base"),
+            ("Qwen/Qwen3-8B", "is not an OpenAI model\nhint: pass --tokenizer Qwen/Qwen3-8B to use"),
+            ("o200k_base", "is a vocabulary, not a model\nhint: pass --tokenizer o200k_base"),
         ] {
             assert!(message(model).contains(says), "{}", message(model));
         }

@@ -40,14 +40,14 @@ pub(super) fn read(file: &[u8], path: &Path) -> Result<Embedded, Fault> {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     if embedded::find(stem).is_some() {
         let reason = format!("its {} tokens are not those of the published {stem}", tokens.len());
-        return Err(Fault::new("", reason, "get the file again; a changed vocabulary needs a tokenizer.json"));
+        return Err(Fault::new("", reason, "download the file again; a changed vocabulary needs a tokenizer.json"));
     }
     Err(unknown("not one of the published rank files: its pattern and special tokens are not known".to_owned()))
 }
 
 /// The tokens, ordered by their ranks.
 fn parse(file: &[u8]) -> Result<Vec<(Vec<u8>, u32)>, Fault> {
-    const HINT: &str = "each line is a token in base64, a space, and its rank; get the file again";
+    const HINT: &str = "each line must consist of a token in base64, a space and a rank; download the file again";
     let mut tokens = Vec::new();
     let mut numbers: HashMap<u32, usize> = HashMap::new();
     for (line, number) in file.split(|&byte| byte == b'\n').zip(1..) {
@@ -70,7 +70,7 @@ fn parse(file: &[u8]) -> Result<Vec<(Vec<u8>, u32)>, Fault> {
             .and_then(|digits| digits.parse().ok())
             .ok_or_else(|| fault("the rank is not a whole number".to_owned()))?;
         if let Some(other) = numbers.insert(rank, number) {
-            return Err(fault(format!("rank {rank} is also that of line {other}")));
+            return Err(fault(format!("rank {rank} is already used in line {other}")));
         }
         tokens.push((token, rank));
     }

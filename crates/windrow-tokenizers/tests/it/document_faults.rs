@@ -121,11 +121,11 @@ fn a_missing_field_names_those_that_are_there() {
     assert_eq!(reason("{}"), "field \"text\" is missing (the object is empty)");
     assert_eq!(
         reason(r#"{"content":"a","id":{"text":1}}"#),
-        r#"field "text" is missing (hint: the line has "content", "id"; choose one with `--field NAME`)"#
+        r#"field "text" is missing (hint: the line has the fields "content", "id"; choose one with `--field NAME`)"#
     );
     assert_eq!(
         reason(r#"{"a":1,"b":1,"c":1,"d":1,"Text":1,"f":1}"#),
-        r#"field "text" is missing (hint: the line has "a", "b", "c", "d", "Text", ...; choose one with `--field NAME`)"#
+        r#"field "text" is missing (hint: the line has the fields "a", "b", "c", "d", "Text", ...; choose one with `--field NAME`)"#
     );
     let long = "n".repeat(10_000);
     assert!(reason(&format!("{{\"{long}\":1}}")).len() < 200);
@@ -145,10 +145,7 @@ fn lone_surrogates_are_faults_wherever_they_are() {
         r#"{"text":"a","\ud800":1}"#,
     ] {
         let (kind, at, reason) = fault(line);
-        assert_eq!(
-            (kind, &*reason),
-            (FaultKind::LoneSurrogate, r"a lone surrogate: the \u escape of half a character")
-        );
+        assert_eq!((kind, &*reason), (FaultKind::LoneSurrogate, r"a lone surrogate: a \u escape for half a character"));
         assert!(line[..=at].contains(r"\u"), "{line}: {at}");
     }
     assert_eq!(jsonl(br#"{"text":"\ud834\udd1e"}"#).unwrap(), "\u{1d11e}");

@@ -233,7 +233,7 @@ fn what_cannot_be_packed_is_refused() {
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     };
     let whole = |options: &mut OutputOptions| options.pack.as_mut().unwrap().mode = PackMode::Whole;
-    check(&whole, "rows of whole documents need an id to fill them up");
+    check(&whole, "rows of whole documents need a padding id");
     let resumes = |options: &mut OutputOptions| (options.resume, options.shard_bytes) = (true, Some(1));
     check(&resumes, "a packed output cannot be resumed");
     let keeps = |options: &mut OutputOptions| (options.keep, options.format) = (vec!["id".into()], Format::Arrow);
@@ -268,10 +268,10 @@ fn damaged_segments_are_named() {
         fs::write(&path, whole).unwrap();
     };
     assert_eq!(Dataset::open(&prefix).unwrap().verify().faults, vec![]);
-    check("out.cu_seqlens.npy", 128, 1, "end 0: 1, not 0");
+    check("out.cu_seqlens.npy", 128, 1, "end 0 is 1, not 0");
     check("out.cu_seqlens.npy", 128 + 8, 0, "end 1: 0 is not greater than the 0 before it");
     check("out.cu_seqlens.npy", 128 + 8, 6, "end 1: 6 is beyond its row, which ends at 5");
-    check("out.docs.npy", 128, 3, "segment 0 belongs to document 3, but there are 3");
-    check("out.ids.npy", 128 + 2 * 8, 8, "segment 2 is padding but has other ids");
+    check("out.docs.npy", 128, 3, "segment 0 belongs to document 3, but the number of documents is 3");
+    check("out.ids.npy", 128 + 2 * 8, 8, "segment 2 is marked as padding but contains other ids");
     check("out.cu_seqlens.npy", 60, b'9', "the header does not match this format");
 }

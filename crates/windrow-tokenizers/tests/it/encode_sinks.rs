@@ -137,7 +137,7 @@ fn what_mds_cannot_hold_is_refused_before_anything_is_created() {
             OutputOptions { keep: vec!["mask".to_owned()], mask: true, ..mds.clone() },
             "a kept field cannot have the name \"mask\"",
         ),
-        (OutputOptions { shard_bytes: Some((1 << 30) + 1), ..mds.clone() }, "give --shard-size 1GiB or less"),
+        (OutputOptions { shard_bytes: Some((1 << 30) + 1), ..mds.clone() }, "pass --shard-size 1GiB or less"),
     ] {
         let error = Output::create(&options).unwrap_err();
         assert_eq!(error.kind(), OutputErrorKind::Usage);
@@ -148,7 +148,7 @@ fn what_mds_cannot_hold_is_refused_before_anything_is_created() {
     fs::write(directory.path().join("out"), "a file").unwrap();
     let error = Output::create(&OutputOptions { overwrite: true, ..mds }).unwrap_err();
     assert_eq!(error.kind(), OutputErrorKind::Usage);
-    assert!(error.to_string().contains("out is not a directory, and the mds format writes one\nhint: "), "{error}");
+    assert!(error.to_string().contains("out is not a directory, but the mds format writes one\nhint: "), "{error}");
     assert_eq!(fs::read(directory.path().join("out")).unwrap(), b"a file");
 }
 

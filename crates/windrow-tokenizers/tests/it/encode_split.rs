@@ -187,7 +187,10 @@ fn an_older_output_with_other_parts_stays_and_damage_is_named() {
     assert_eq!(after["out.test.ids.npy"], before["out.val.ids.npy"]);
     let dataset = Dataset::open(&prefix).unwrap();
     let error = dataset.part("val").unwrap_err().to_string();
-    assert!(error.contains("there is no part val") && error.contains("the output has train, test"), "{error}");
+    assert!(
+        error.contains("there is no part val") && error.contains("the output has the parts train, test"),
+        "{error}"
+    );
     // Documents that move from one part to another leave the sums as they are.
     let manifest = String::from_utf8(after["out.manifest.json"].clone()).unwrap();
     let mut json: serde_json::Value = serde_json::from_str(&manifest).unwrap();
@@ -198,5 +201,5 @@ fn an_older_output_with_other_parts_stays_and_damage_is_named() {
     let faults = Dataset::open(&prefix).unwrap().verify().faults;
     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
     assert_eq!(faults.len(), 2, "{faults:?}");
-    assert!(faults[0].contains(&format!("it lists {} documents in the part train", train + 1)), "{faults:?}");
+    assert!(faults[0].contains(&format!("it lists {} documents in part train", train + 1)), "{faults:?}");
 }

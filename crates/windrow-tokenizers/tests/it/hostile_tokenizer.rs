@@ -91,7 +91,7 @@ fn not_json() {
     refused("{}x", &["trailing characters"]);
     refused("{\"model\": {\"vocab\": {\"a\u{0}\": 1}}}", &["control character"]);
     refused(b"\x00\x00\x00\x00", &["expected value"]);
-    refused(b"PK\x03\x04\xff\xfe", &["not UTF-8 from byte 4"]);
+    refused(b"PK\x03\x04\xff\xfe", &["not valid UTF-8 at byte 4"]);
 }
 
 #[test]
@@ -132,7 +132,11 @@ fn deep_nesting() {
     for _ in 0..20 {
         nested = json!({"type": "Sequence", "normalizers": [nested]});
     }
-    refused_with("/normalizer", nested, &["normalizer.normalizers[0].normalizers[0]", "nested more than 8 deep"]);
+    refused_with(
+        "/normalizer",
+        nested,
+        &["normalizer.normalizers[0].normalizers[0]", "nested more than 8 levels deep"],
+    );
 }
 
 #[test]
@@ -263,7 +267,7 @@ fn bytes_without_tokens() {
     let vocab = file["model"]["vocab"].as_object_mut().expect("a vocabulary");
     vocab.remove("z");
     vocab.remove("Ġ");
-    refused(file.to_string(), &["model.vocab", "without tokens for 2 bytes, of which the first is 0x20"]);
+    refused(file.to_string(), &["model.vocab", "lacks tokens for 2 bytes, the first being 0x20"]);
     // If the unknown has a token, they become that token.
     file["model"]["unk_token"] = json!("a");
     assert_eq!(encode(file.to_string(), "bz"), [98, 97]);
@@ -301,7 +305,7 @@ fn regexes() {
         assert!(start.elapsed() < HANG, "{expensive}: {:?}", start.elapsed());
     }
 
-    let hint = "hint: correct the pattern: it is read as Oniguruma";
+    let hint = "hint: correct the pattern: it must be valid for Oniguruma";
     refused(split("(a"), &["pre_tokenizer: regex", "unmatched parenthesis", hint]);
     refused(split(r"\p{Nonsense}"), &["pre_tokenizer: regex", "invalid character property", hint]);
     refused(split(r"a\Gb"), &[r"\G is not supported", hint]);
@@ -309,9 +313,9 @@ fn regexes() {
     for backreference in [r"(?=(a+)\1*b)c", r"(?<x>a+)\k<x>"] {
         refused(split(backreference), &["backreferences are not supported", hint]);
     }
-    refused(split(&"(a|".repeat(50_000)), &["pre_tokenizer.pretokenizers[0].pattern", "no more than 8192"]);
+    refused(split(&"(a|".repeat(50_000)), &["pre_tokenizer.pretokenizers[0].pattern", "at most 8192"]);
     for open in ["(", "(?:", "(?=", "(?<!", "[", "[^[", "(?i:"] {
-        refused(split(&open.repeat(8_000 / open.len())), &["pre_tokenizer: regex", "nested more than 200 deep"]);
+        refused(split(&open.repeat(8_000 / open.len())), &["pre_tokenizer: regex", "nested more than 200 levels deep"]);
     }
     for nested in [r"(?:\w{1000}){1000}", r"(?:(?:a?){400}b){251}", r"((()){1000}){101}", r"a{101}{1000}"] {
         refused(split(nested), &["pre_tokenizer: regex", "nested repetitions multiply to more than 100000"]);
@@ -513,13 +517,13 @@ fn paths() {
         "gpt2",
         "cl100k_base",
         "o200k_base",
-        "a path to a tokenizer.json or .tiktoken file is accepted",
+        "the path of a tokenizer.json or .tiktoken file is also accepted",
     ] {
         assert!(unknown.contains(part), "{unknown}");
     }
     assert!(message("").contains("neither the name"));
     let empty_dir = message(dir.path().to_str().expect("UTF-8"));
-    assert!(empty_dir.contains("a directory without tokenizer.json"), "{empty_dir}");
+    assert!(empty_dir.contains("a directory without a tokenizer.json"), "{empty_dir}");
 
     for (name, what) in
         [("x.tiktoken", "not one of the published rank files"), ("x.model", "not one of the published rank files")]

@@ -149,7 +149,7 @@ fn brotli_is_refused_by_name() {
         let said = message(&bytes);
         bytes[at] = before;
         said.contains("row group 1, column \"text\": compressed with BROTLI")
-            && said.ends_with("hint: write it again with zstd, snappy, lz4 or gzip")
+            && said.ends_with("hint: write it again, compressed with zstd, snappy, lz4 or gzip")
     });
     assert!(refused);
 }
@@ -303,7 +303,7 @@ fn streams_pipes_and_other_files_are_refused() {
     let path = directory.path().join("a.parquet");
     let first = |file| Reader::new(vec![file], 100).next_batch(Default::default(), &mut |_| Ok(())).unwrap_err();
     let stream = first(in_memory(b"PAR1", Format::Parquet, Compression::None)).to_string();
-    assert_eq!(stream, "memory: Parquet cannot be read from a stream\nhint: save it as a file, and pass that");
+    assert_eq!(stream, "memory: Parquet cannot be read from a stream\nhint: save it to a file, and pass the file");
     fs::write(&path, b"{\"text\": \"JSON lines of some length\"}\n").unwrap();
     let said = first(InputFile::from_path(&path, Format::Parquet, Compression::None)).to_string();
     assert!(said.contains("a.parquet: not Parquet but JSON lines\nhint: pass --input-format jsonl"), "{said}");

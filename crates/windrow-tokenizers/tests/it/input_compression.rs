@@ -180,7 +180,7 @@ fn a_zstd_frame_has_the_length_that_it_declares() {
     // One segment of 5 bytes; a block of 4 bytes; an empty last block, after which the library does not compare lengths.
     let wrong = [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 5, 4 << 3, 0, 0][..], b"text", &[1, 0, 0]].concat();
     let (message, offset) = failure(&wrong, Compression::Zstd);
-    assert!(message.contains("a frame of 5 bytes has 4"), "{message}");
+    assert!(message.contains("a frame that declares 5 bytes has 4"), "{message}");
     assert_eq!(offset, wrong.len() as u64);
     let mut right = wrong.clone();
     right[5] = 4;

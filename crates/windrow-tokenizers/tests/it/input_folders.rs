@@ -116,11 +116,11 @@ fn folders_that_are_hardly_one_corpus_get_a_note() {
         ),
         (
             &["a.txt", "b.txt", "LICENSE.txt"],
-            "d: LICENSE.txt is a document too (pass the other files, or a quoted pattern, to leave it out)",
+            "d: LICENSE.txt is also read as a document (to exclude such files, pass the other files or a quoted pattern)",
         ),
         (
             &["a.txt", "README.md", "SHA256SUMS.txt"],
-            "d: README.md, SHA256SUMS.txt are documents too (pass the other files, or a quoted pattern, to leave it out)",
+            "d: README.md, SHA256SUMS.txt are also read as documents (to exclude such files, pass the other files or a quoted pattern)",
         ),
         (&["a.jsonl", "a.jsonl.gz"], "d: a.jsonl and a.jsonl.gz differ only in their compression, and both are read"),
         (
@@ -168,7 +168,7 @@ fn folders_that_are_hardly_one_corpus_get_a_note() {
     let dir = tree(&["d/data-0.arrow", "d/state.xml"]);
     let error =
         resolve(&[dir.path().join("d").display().to_string()], &InputOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("\nhint: data-0.arrow is Arrow data: write it as Parquet"), "{error}");
+    assert!(error.contains("\nhint: data-0.arrow is Arrow data: convert it to Parquet"), "{error}");
 }
 
 #[cfg(unix)]

@@ -225,7 +225,7 @@ fn patterns_stand_for_what_a_shell_would_put_there() {
 #[test]
 fn a_pattern_that_matches_a_file_of_unknown_extension_names_it() {
     let dir = tree(&["a.txt", "b.pdf"]);
-    assert!(refused(&[arg(dir.path().join("*"))]).contains("b.pdf: its extension does not say"));
+    assert!(refused(&[arg(dir.path().join("*"))]).contains("b.pdf: its extension does not indicate"));
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn a_damaged_archive_is_refused_with_the_place_and_the_remedy() {
     let good = record("conversion", "a", b"text");
     for (bad, says) in [
         (record("response", "a", b"HTTP/1.1 200 OK"), "response"),
-        (good[..good.len() - 1].to_vec(), "the file ends in this record"),
+        (good[..good.len() - 1].to_vec(), "the file ends inside this record"),
         (b"<html>".to_vec(), "no WARC record begins here"),
     ] {
         for batch_bytes in [1, 1 << 20] {

@@ -126,11 +126,11 @@ fn vocabularies_without_a_file_of_their_own_have_the_ids_of_tiktoken() {
 #[test]
 fn faults_name_line_and_remedy() {
     for (content, says) in [
-        ("", "the file is empty\nhint: each line is a token in base64"),
+        ("", "the file is empty\nhint: each line must consist of a token in base64"),
         ("\n\n", "the file is empty"),
         (
             "IQ== 0\nIg==1\n",
-            "line 2: there is no space\nhint: each line is a token in base64, a space, and its rank; get the file again",
+            "line 2: there is no space\nhint: each line must consist of a token in base64, a space and a rank; download the file again",
         ),
         ("IQ== 0\n\nIg= 1\n", "line 3: the token is not in base64"),
         (" 0\n", "line 1: the token is empty"),
@@ -138,7 +138,7 @@ fn faults_name_line_and_remedy() {
         ("IQ== +1\n", "line 1: the rank is not a whole number"),
         ("IQ== 1 2\n", "line 1: the rank is not a whole number"),
         ("IQ== 4294967296\n", "line 1: the rank is not a whole number"),
-        ("IQ== 7\nIg== 8\nIw== 7\n", "line 3: rank 7 is also that of line 1"),
+        ("IQ== 7\nIg== 8\nIw== 7\n", "line 3: rank 7 is already used in line 1"),
         (
             "IQ== 0\nIg== 1\n",
             "not one of the published rank files: its pattern and special tokens are not known\nhint: only the files of r50k_base (or gpt2), p50k_base, p50k_edit, cl100k_base",
@@ -158,7 +158,7 @@ fn a_published_name_does_not_excuse_other_tokens() {
         for content in [half, &changed] {
             let error = load(&format!("{name}.tiktoken"), content, &LoadOptions::default()).err().expect("refused");
             assert!(
-                error.contains(&format!("tokens are not those of the published {name}\nhint: get the file again")),
+                error.contains(&format!("tokens are not those of the published {name}\nhint: download the file again")),
                 "{error}"
             );
         }

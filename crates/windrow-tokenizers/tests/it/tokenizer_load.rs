@@ -217,5 +217,5 @@ fn ids_that_hugging_face_moves() {
     assert_eq!(ids(&tokenizer, "</s><e>"), [4, 5]);
     assert_eq!(tokenizer.vocab_size(), 6);
     let note = &tokenizer.notes()[1];
-    assert!(note.contains("\"</s>\" gets id 4") && note.contains("says 7 (and 1 more)"), "{note}");
+    assert!(note.contains("\"</s>\" gets id 4") && note.contains("says 7; other such tokens: 1"), "{note}");
 }

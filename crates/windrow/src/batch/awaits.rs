@@ -105,7 +105,7 @@ impl<S: AsyncBatchOps> BatchOps for Async<S> {
 
     /// Always panics: its task runs the batches of an async structure.
     fn run(&mut self, _: &mut Batch<'_, S::Op, S::Reply>) {
-        panic!("a task runs the batches of an async structure: await `AsyncBatchOps::run`");
+        panic!("the batches of an async structure are run by a task: await `AsyncBatchOps::run` instead");
     }
 
     fn weight(op: &S::Op) -> usize {

@@ -288,7 +288,7 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
             }
             this.stage = CallStage::Handed(TaskOp::new(&shared.submit, op, shared.mark(1)));
         }
-        let CallStage::Handed(task) = &mut this.stage else { panic!("polled after it was ready") };
+        let CallStage::Handed(task) = &mut this.stage else { panic!("polled after it had completed") };
         if is_handed && !shared.options.is_elsewhere && !task.is_answered() && shared.defers_to_returns() {
             // Tasks that were just answered are polled first, and call again.
             context.waker().wake_by_ref();

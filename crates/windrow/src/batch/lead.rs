@@ -309,7 +309,7 @@ impl<S: BatchOps> BatchedInner<S> {
             }
             result.is_ok()
         });
-        result.map_err(|op| op.expect("an attempt that fails gives it back"))
+        result.map_err(|op| op.expect("a failed attempt returns the operation"))
     }
 
     /// Runs one operation of a caller that has the lock, and measures it.

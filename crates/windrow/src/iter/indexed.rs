@@ -79,7 +79,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// If one iterator has more items than the other.
     fn zip_eq<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> ZipEq<Self, Z::Iter> {
         let other = other.into_par_iter();
-        assert_eq!(self.len(), other.len(), "zip_eq of iterators of different lengths");
+        assert_eq!(self.len(), other.len(), "zip_eq needs iterators of the same length");
         self.zip(other)
     }
 
@@ -157,7 +157,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// # Panics
     /// If `step` is 0.
     fn step_by(self, step: usize) -> StepBy<Self> {
-        assert!(step > 0, "steps of 0 items would never end");
+        assert!(step > 0, "the step must be at least 1");
         in_blocks_of(self, step, recipe::StepBy)
     }
 
@@ -172,7 +172,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// # Panics
     /// If `size` is 0.
     fn chunks(self, size: usize) -> Chunks<Self> {
-        assert!(size > 0, "chunk_size must not be zero: chunks of 0 items would never end");
+        assert!(size > 0, "chunk_size must not be zero");
         in_blocks_of(self, size, recipe::Chunks)
     }
 
@@ -188,7 +188,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// # Panics
     /// If `size` is 0.
     fn by_uniform_blocks(self, size: usize) -> UniformBlocks<Self> {
-        assert!(size > 0, "blocks of 0 items would never end");
+        assert!(size > 0, "the block size must be at least 1");
         self
     }
 
@@ -207,7 +207,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         identity: I,
         f: F,
     ) -> FoldChunks<Self, I, F> {
-        assert!(size > 0, "chunks of 0 items would never end");
+        assert!(size > 0, "the chunk size must be at least 1");
         in_blocks_of(self, size, |recipe| recipe::FoldChunks(recipe, InitCalls(identity), f))
     }
 
@@ -226,7 +226,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         init: T,
         f: F,
     ) -> FoldChunksWith<Self, T, F> {
-        assert!(size > 0, "chunks of 0 items would never end");
+        assert!(size > 0, "the chunk size must be at least 1");
         in_blocks_of(self, size, |recipe| recipe::FoldChunks(recipe, Clones::new(init), f))
     }
 
@@ -475,7 +475,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// assert!(runs.iter().all(|&n| n <= 7));
     /// ```
     fn with_max_len(self, max: usize) -> MaxLen<Self> {
-        assert!(max > 0, "claims of 0 items would never end");
+        assert!(max > 0, "the maximum length must be at least 1");
         let (source, recipe, mut hints) = self.into_parts();
         hints.limit(max);
         Par { source, recipe, hints }

@@ -15,7 +15,7 @@ use crate::overlap::{self, Failure};
 /// let lengths: MapOrdered<_, _> = ["one", "two", "three"].into_iter().par_map_ordered(4, str::len);
 /// assert_eq!(lengths.collect::<Vec<_>>(), [3, 3, 5]);
 /// ```
-#[must_use = "it does nothing until it is consumed"]
+#[must_use = "an ordered iterator does nothing until it is consumed"]
 pub struct MapOrdered<I, F> {
     items: I,
     ahead: usize,
@@ -24,7 +24,7 @@ pub struct MapOrdered<I, F> {
 
 impl<I, F> MapOrdered<I, F> {
     pub(super) fn new(items: I, ahead: usize, f: F) -> Self {
-        assert!(ahead > 0, "no item can pass if none may be in flight");
+        assert!(ahead > 0, "at least one item must be allowed in flight");
         Self { items, ahead, f }
     }
 }
@@ -91,7 +91,7 @@ where
         match overlap::ordered(items, ahead, |item| Ok(f(item)), consume, Location::caller()) {
             Ok(_) => Ok(()),
             Err(Failure::Error { error, .. }) => Err(error),
-            Err(_) => unreachable!("there is no token, no operation and no helper thread"),
+            Err(_) => unreachable!("this run has no cancel token and no helper thread"),
         }
     }
 

@@ -379,7 +379,7 @@ pub trait ParallelIterator: Sized + Send {
     /// # Panics
     /// If `size` is 0.
     fn with_claim_size(self, size: usize) -> Par<Self::Source, Self::Recipe> {
-        assert!(size > 0, "chunks of 0 items would never end");
+        assert!(size > 0, "the claim size must be at least 1");
         let (source, recipe, mut hints) = self.into_parts();
         hints.set_chunk(size);
         Par { source, recipe, hints }

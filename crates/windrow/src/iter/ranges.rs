@@ -81,7 +81,7 @@ macro_rules! integers {
                     return 0;
                 }
                 // The difference of two integers of this width fits the unsigned type of the same width.
-                usize::try_from(last.abs_diff(first)).expect("a range has at most usize::MAX items")
+                usize::try_from(last.abs_diff(first)).expect("a parallel range can have at most usize::MAX items")
             }
             #[inline]
             fn at(first: Self, _: Self, index: usize) -> Self {
@@ -181,7 +181,8 @@ impl<T: Integer> IntoParallelIterator for RangeInclusive<T> {
     fn into_par_iter(self) -> Self::Iter {
         let (first, last) = (*self.start(), *self.end());
         let steps = T::steps(first, last).checked_add(1);
-        let items = if self.is_empty() { 0 } else { steps.expect("a range has at most usize::MAX items") };
+        let items =
+            if self.is_empty() { 0 } else { steps.expect("a parallel range can have at most usize::MAX items") };
         Par::of(0..items, Of(RangeItems(self)))
     }
 }

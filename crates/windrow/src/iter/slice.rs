@@ -59,7 +59,7 @@ pub trait ParallelSlice<T: Sync> {
     /// assert_eq!(pairs.map(|pair| pair[0] * pair[1]).collect::<Vec<_>>(), [2, 12]);
     /// ```
     fn par_chunks_exact(&self, size: usize) -> ChunksExact<'_, T> {
-        assert!(size > 0, "chunks of 0 items would never end");
+        assert!(size > 0, "the chunk size must be at least 1");
         let (runs, rest) = self.whole().split_at(self.whole().len() / size * size);
         Par::of(Runs::new(runs, size), WithRest(rest))
     }
@@ -77,7 +77,7 @@ pub trait ParallelSlice<T: Sync> {
     /// assert_eq!(pairs.collect::<Vec<_>>(), [[4, 5], [2, 3]]);
     /// ```
     fn par_rchunks_exact(&self, size: usize) -> RChunksExact<'_, T> {
-        assert!(size > 0, "chunks of 0 items would never end");
+        assert!(size > 0, "the chunk size must be at least 1");
         let (rest, runs) = self.whole().split_at(self.whole().len() % size);
         Par::of(Runs::new(runs, size), WithRest(rest)).rev()
     }
@@ -93,7 +93,7 @@ pub trait ParallelSlice<T: Sync> {
     /// assert_eq!(runs, [&[4, 5][..], &[2, 3], &[1]]);
     /// ```
     fn par_rchunks(&self, size: usize) -> RChunks<'_, T> {
-        assert!(size > 0, "chunks of 0 items would never end");
+        assert!(size > 0, "the chunk size must be at least 1");
         let (front, rest) = self.whole().split_at(self.whole().len() % size);
         Par::new(Runs::new(rest, size)).rev().chain(Par::new(Runs::new(front, size)))
     }
@@ -109,7 +109,7 @@ pub trait ParallelSlice<T: Sync> {
     /// assert_eq!(means, [3.0, 4.0]);
     /// ```
     fn par_windows(&self, size: usize) -> Windows<'_, T> {
-        assert!(size > 0, "windows of 0 items would be empty");
+        assert!(size > 0, "the window size must be at least 1");
         let slice = self.whole();
         Par::of(0..slice.len().saturating_sub(size - 1), Of(SliceWindows { slice, size }))
     }
@@ -228,7 +228,7 @@ pub trait ParallelSliceMut<T: Send> {
     /// assert_eq!(digits, [2, 1, 4, 3, 0]);
     /// ```
     fn par_chunks_exact_mut(&mut self, size: usize) -> ChunksExactMut<'_, T> {
-        assert!(size > 0, "chunks of 0 items would never end");
+        assert!(size > 0, "the chunk size must be at least 1");
         let slice = self.whole_mut();
         let (runs, rest) = slice.split_at_mut(slice.len() / size * size);
         Par::of(RunsMut::new(runs, size), WithRest(Mutex::new(rest)))
@@ -246,7 +246,7 @@ pub trait ParallelSliceMut<T: Send> {
     /// assert_eq!(digits, [2, 1, 1, 0, 0]);
     /// ```
     fn par_rchunks_mut(&mut self, size: usize) -> RChunksMut<'_, T> {
-        assert!(size > 0, "chunks of 0 items would never end");
+        assert!(size > 0, "the chunk size must be at least 1");
         let slice = self.whole_mut();
         let (front, rest) = slice.split_at_mut(slice.len() % size);
         Par::new(RunsMut::new(rest, size)).rev().chain(Par::new(RunsMut::new(front, size)))
@@ -265,7 +265,7 @@ pub trait ParallelSliceMut<T: Send> {
     /// assert_eq!(digits, [7, 1, 1, 0, 0]);
     /// ```
     fn par_rchunks_exact_mut(&mut self, size: usize) -> RChunksExactMut<'_, T> {
-        assert!(size > 0, "chunks of 0 items would never end");
+        assert!(size > 0, "the chunk size must be at least 1");
         let slice = self.whole_mut();
         let (rest, runs) = slice.split_at_mut(slice.len() % size);
         Par::of(RunsMut::new(runs, size), WithRest(Mutex::new(rest))).rev()

@@ -135,7 +135,7 @@ fn sort<T, C: Fn(&T, &T) -> Ordering>(
             let sort = part.max(beat / n.log2()).max(FEW) as usize;
             let grain = SortGrain { sort, merge: part.max(beat).max(FEW) as usize, members: pool.members };
             if is_inside() {
-                reason = "as part of the recursion around it";
+                reason = "ran as part of the enclosing recursion";
                 parallel(items, grain);
             } else {
                 let tree = expecting(pool, alone, Some(place), || parallel(items, grain));

@@ -241,7 +241,7 @@ fn cut<S: SplitAt>(part: S, at: usize) -> (Option<S>, Option<S>) {
     }
     let (a, b) = part.split_at(at);
     let is_right = a.len() == at && b.len() == len - at;
-    assert!(is_right, "{len} items split at {at} are parts of {} and {} items", a.len(), b.len());
+    assert!(is_right, "splitting {len} items at {at} gave parts of {} and {} items", a.len(), b.len());
     (Some(a), Some(b))
 }
 

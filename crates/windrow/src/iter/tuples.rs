@@ -50,7 +50,7 @@ macro_rules! tuples {
             }
         }
 
-        #[expect(non_snake_case, reason = "a value has the name of its type")]
+        #[expect(non_snake_case, reason = "each value has the same name as its type")]
         impl<S: Divide, R, $first: Send, $($part: Send),*> Recipe<S> for Unnested<R, ($first, $($part),*)>
         where
             R: Recipe<S, Item = pairs!($first $($part)*)>,

@@ -94,7 +94,7 @@ pub(super) struct OverlapRun<E> {
     /// Threads of the pool, the calling one included; those of them that have a CPU.
     pub(super) members: usize,
     width: usize,
-    /// The begin of the run, if it is traced.
+    /// The start of the run, if it is traced.
     zero: Option<Instant>,
     /// The process with the threads of the run.
     pub(super) process: Process,
@@ -136,7 +136,7 @@ impl<E> OverlapRun<E> {
         if self.trouble.is_up() { self.state.lock().cut } else { usize::MAX }
     }
 
-    /// The time since the begin of the run, if it is traced.
+    /// The time since the start of the run, if it is traced.
     #[inline]
     pub(super) fn now(&self) -> Option<Nanos> {
         self.zero.map(|zero| Nanos(zero.elapsed().as_nanos() as f64))

@@ -84,7 +84,7 @@ pub struct LaneTrace {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TileTrace {
-    /// The begin of the tile in the lane. The first lane begins by pulling the tile from the source.
+    /// The start of the tile in the lane. The first lane begins by pulling the tile from the source.
     pub start: Nanos,
     /// The end of the tile in the lane.
     pub end: Nanos,
@@ -268,7 +268,7 @@ impl Limits {
     /// The lane that limits the run, in a few words.
     pub(super) fn reason(&self) -> String {
         if self.lane.is_none() {
-            return "no lanes, so nothing to overlap".to_owned();
+            return "there are no lanes, so there is nothing to overlap".to_owned();
         }
         let others = if self.shared { " and the other compute lanes" } else { "" };
         format!("limited by {:?}{others}, at {:.2} of the possible speed", self.name, self.efficiency())
@@ -276,14 +276,14 @@ impl Limits {
 }
 
 impl fmt::Display for Limits {
-    /// One line: `64 tiles in 12.5 ms, 0.93 of what "write" allows (11.6 ms; without overlap 21.0 ms): 0.5 ms until its first tile, ...`
+    /// One line: `64 tiles in 12.5 ms, 0.93 of the speed possible with "write" (11.6 ms; without overlap 21.0 ms): 0.5 ms until its first tile, ...`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.lane.is_none() {
-            return write!(f, "no lanes, so nothing to overlap");
+            return write!(f, "there are no lanes, so there is nothing to overlap");
         }
         let Limits { tiles, wall, bound, serial, name, fill, drain, empty, full, .. } = self;
         let others = if self.shared { " and the other compute lanes" } else { "" };
-        write!(f, "{tiles} tiles in {wall}, {:.2} of what {name:?}{others} allows", self.efficiency())?;
+        write!(f, "{tiles} tiles in {wall}, {:.2} of the speed possible with {name:?}{others}", self.efficiency())?;
         write!(f, " ({bound}; without overlap {serial}): {fill} until its first tile, {drain} after its last, ")?;
         write!(f, "{empty} waiting for tiles, {full} waiting for room")
     }
@@ -293,7 +293,7 @@ impl fmt::Display for Limits {
 #[derive(Default)]
 pub(super) struct Log {
     trace: Option<LaneTrace>,
-    /// The wait of the lane (true: for room), and its begin.
+    /// The wait of the lane (true: for room), and its start.
     waits: Option<(bool, Nanos)>,
     empty: Nanos,
     full: Nanos,
@@ -382,10 +382,12 @@ mod tests {
         assert_eq!((limits.serial, limits.fill, limits.drain), (Nanos(74.0), Nanos(19.0), Nanos(1.0)));
         let said = limits.to_string();
         assert!(
-            said.starts_with("2 tiles in 60 ns, 0.63 of what \"write\" allows (38 ns; without overlap 74 ns)"),
+            said.starts_with(
+                "2 tiles in 60 ns, 0.63 of the speed possible with \"write\" (38 ns; without overlap 74 ns)"
+            ),
             "{said}"
         );
-        assert_eq!(Trace::new().explain().to_string(), "no lanes, so nothing to overlap");
+        assert_eq!(Trace::new().explain().to_string(), "there are no lanes, so there is nothing to overlap");
     }
 
     #[cfg(feature = "observe")]

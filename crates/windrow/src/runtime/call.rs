@@ -199,7 +199,7 @@ pub(crate) struct LastChoice {
     pub(crate) shared: Option<Nanos>,
     /// Times are known from earlier calls at the site.
     pub(crate) is_known: bool,
-    /// Time from the begin of the call to the decision.
+    /// Time from the start of the call to the decision.
     pub(crate) since: Nanos,
 }
 

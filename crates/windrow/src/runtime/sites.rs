@@ -72,7 +72,7 @@ struct SiteEntry {
     known: RelaxedU64,
     /// The index of the item that took a large part of the last call (upper half), and the number of items of that call; 0 is none.
     long: RelaxedU64,
-    /// Calls that weigh less than this run unmeasured (lower half; a recursion weighs 1), and the weight at the begin of each call that does, because
+    /// Calls that weigh less than this run unmeasured (lower half; a recursion weighs 1), and the weight at the start of each call that does, because
     /// a call has ended early (upper half).
     unmeasured: RelaxedU64,
 }
@@ -169,7 +169,7 @@ impl SiteTable {
         SiteStats { known: unpack(known), long }
     }
 
-    /// The weight below which calls at `site` run unmeasured, and that of the begin of each call that does ([`early_weight`]): 0 if it is another
+    /// The weight below which calls at `site` run unmeasured, and that of the start of each call that does ([`early_weight`]): 0 if it is another
     /// site that has the entry, or if no call has ended early.
     ///
     /// [`early_weight`]: windrow_plan::share::early_weight
@@ -180,7 +180,7 @@ impl SiteTable {
         (word & u64::from(u32::MAX), word >> 32)
     }
 
-    /// Stores that a call of `site` has ended early, so that `early` at the begin of each call runs unmeasured. Costs stay as they are.
+    /// Stores that a call of `site` has ended early, so that `early` at the start of each call runs unmeasured. Costs stay as they are.
     pub(crate) fn end_early(&self, site: usize, early: u64) {
         self.store(site, self.recall(site), self.unmeasured(site).0, early);
     }

@@ -38,7 +38,7 @@ thread_local! {
     static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The weight at the begin of the next call at `site`, of this weight, that runs unmeasured: all, a part, or none. One in [`CHECKED`] calls that
+/// The weight at the start of the next call at `site`, of this weight, that runs unmeasured: all, a part, or none. One in [`CHECKED`] calls that
 /// could is measured, at random.
 #[inline]
 pub(crate) fn unmeasured(pool: &PoolState, site: usize, weight: u64) -> u64 {

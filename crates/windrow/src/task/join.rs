@@ -137,7 +137,7 @@ impl Grown {
     /// The decision in words, and predictions, for a call that lasted for `before` when the tree began.
     pub(crate) fn account(&self, before: Nanos) -> Account {
         let Some(choice) = self.choice else {
-            return Account::because("serial: it ended before it was worth a decision");
+            return Account::because("serial: the call ended before a decision was worthwhile");
         };
         choice.account((self.end.open > 1).then(|| format!("opened after {}", choice.since)), before)
     }

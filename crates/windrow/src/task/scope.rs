@@ -78,7 +78,7 @@ where
         let reported = listen::call(CallKind::Join, Some(place));
         let result = run(f, true);
         if let Some(reported) = reported {
-            reported.end_because("as part of the recursion around it");
+            reported.end_because("ran as part of the enclosing recursion");
         }
         return result;
     }
@@ -573,7 +573,7 @@ impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
         // The last one: the memory of a task may have been that of an earlier one.
         match panics.iter().rposition(|(task, _)| *task == id(&*self.task)) {
             Some(at) => Err(panics.remove(at).1),
-            None => panic!("the result of a task is given once"),
+            None => panic!("the result of a task can be taken only once"),
         }
     }
 

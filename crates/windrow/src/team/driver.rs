@@ -197,7 +197,7 @@ fn check_range(mine: &Range<usize>, other: &Range<usize>) {
     assert!(mine == other, "{OTHER_RANGES}: {mine:?} and {other:?}");
 }
 
-const OTHER_RANGES: &str = "the members of a team pass different ranges to `rounds`";
+const OTHER_RANGES: &str = "the members of a team passed different ranges to `rounds`";
 
 /// The note that no round follows. (No range contains it.)
 ///
@@ -215,7 +215,7 @@ pub(super) fn end_team(reported: Reported, members: usize, reason: &'static str,
     // The rounds of a range do not end if a member leaves early.
     let running = driver.tuner.as_ref().map(WidthTuner::account);
     let reason = match running.or_else(|| driver.last_choice.clone()) {
-        Some(choice) => format!("the last ones at {choice}").into(),
+        Some(choice) => format!("the last rounds at {choice}").into(),
         None if members == 1 => "one member".into(),
         None => "each with all members".into(),
     };

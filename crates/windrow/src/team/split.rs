@@ -81,7 +81,7 @@ pub use arrays::{Columns, ViewMut, ViewRef, columns};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be cut into parts",
-    note = "a vector or an array is cut as a slice: `&mut items[..]`"
+    note = "to cut a vector or an array, pass a slice of it: `&mut items[..]`"
 )]
 pub trait Cut: Sized {
     /// The number of items.
@@ -135,7 +135,7 @@ impl Cut for Range<usize> {
     }
 
     fn cut(self, at: usize) -> (Self, Self) {
-        assert!(at <= self.len(), "cannot cut the {} items of {self:?} at {at}", self.len());
+        assert!(at <= self.len(), "cannot cut the {} items of {self:?} at item {at}", self.len());
         let middle = self.start + at;
         (self.start..middle, middle..self.end)
     }
@@ -145,7 +145,7 @@ impl Cut for Range<usize> {
 impl<A: Cut, B: Cut> Cut for (A, B) {
     fn items(&self) -> usize {
         let (a, b) = (self.0.items(), self.1.items());
-        assert!(a == b, "what is cut together must have the same number of items, not {a} and {b}");
+        assert!(a == b, "parts of a tuple that are cut together must have the same number of items, not {a} and {b}");
         a
     }
 
@@ -158,7 +158,7 @@ impl<A: Cut, B: Cut> Cut for (A, B) {
 /// Parts that end at `end(member)`, except the last.
 struct Parts<C, F> {
     rest: Option<C>,
-    /// The begin of the rest.
+    /// The start of the rest.
     from: usize,
     member: usize,
     width: usize,
@@ -195,7 +195,7 @@ impl<C: Cut, F: FnMut(usize) -> usize> Iterator for Parts<C, F> {
 
 impl<C: Cut, F: FnMut(usize) -> usize> ExactSizeIterator for Parts<C, F> {}
 
-/// The begin of member `member` of an even split.
+/// The start of member `member` of an even split.
 fn evenly(n: usize, width: usize, member: usize) -> usize {
     n / width * member + member.min(n % width)
 }
@@ -370,8 +370,8 @@ pub fn at_each<C: Cut>(
     let (n, mut cuts, mut from) = (data.items(), cuts.into_iter(), 0);
     parts(data, cuts.len() + 1, move |member| {
         let at = cuts.next().expect("the iterator has the announced number of cuts");
-        assert!(at >= from, "cut {member} at {at} lies before cut {} at {from}", member - 1);
-        assert!(at <= n, "cut {member} at {at} lies after the last of {n} items");
+        assert!(at >= from, "cut {member}, at item {at}, lies before cut {}, at item {from}", member - 1);
+        assert!(at <= n, "cut {member}, at item {at}, lies beyond the {n} items");
         from = at;
         at
     })

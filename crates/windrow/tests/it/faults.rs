@@ -178,13 +178,13 @@ fn any_and_all_end_early() {
 }
 
 #[test]
-#[should_panic(expected = "chunks of 0 items would never end")]
+#[should_panic(expected = "the claim size must be at least 1")]
 fn a_chunk_of_no_items_is_refused() {
     (0..5).into_par_iter().with_claim_size(0).for_each(|_: i32| ());
 }
 
 #[test]
-#[should_panic(expected = "chunks of 0 items would never end")]
+#[should_panic(expected = "the chunk size must be at least 1")]
 fn runs_of_no_items_are_refused() {
     [1, 2].par_chunks(0).for_each(|_| ());
 }

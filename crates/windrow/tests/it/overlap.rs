@@ -162,7 +162,7 @@ fn a_feeder_that_panics_is_lost_after_the_tiles_it_gave() {
         .run()
         .unwrap_err();
     assert!(matches!(failure, Failure::Lost { tile: 1, lane: 0, .. }), "{failure:?}");
-    assert!(failure.to_string().starts_with("tile 1 in lane 0 (see) was given up: "), "{failure}");
+    assert!(failure.to_string().starts_with("tile 1 was abandoned in lane 0 (see): "), "{failure}");
     assert_eq!(seen, [1]);
     assert!(feeding.join().is_err());
 }
@@ -307,7 +307,7 @@ fn a_trace_has_every_tile_of_every_lane_in_order() {
 }
 
 #[test]
-#[should_panic(expected = "call this after a lane")]
+#[should_panic(expected = "add a lane before this call")]
 fn nothing_waits_before_the_first_lane() {
     let _ = overlap::source::<_, ()>(0..3).ahead(1);
 }

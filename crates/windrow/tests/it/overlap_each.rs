@@ -454,7 +454,7 @@ fn results_may_borrow_from_the_items() {
 }
 
 #[test]
-#[should_panic(expected = "no item can pass")]
+#[should_panic(expected = "at least one item must be allowed in flight")]
 fn no_items_ahead_are_refused() {
     let _ = (0..3).par_map_ordered(0, |i| i);
 }

@@ -186,19 +186,19 @@ fn inner_iterators_of_a_lone_item_are_parallel() {
 }
 
 #[test]
-#[should_panic(expected = "zip_eq of iterators of different lengths")]
+#[should_panic(expected = "zip_eq needs iterators of the same length")]
 fn zip_eq_of_different_lengths_is_refused() {
     (0..5).into_par_iter().zip_eq(0..6).for_each(|_: (i32, i32)| ());
 }
 
 #[test]
-#[should_panic(expected = "steps of 0 items would never end")]
+#[should_panic(expected = "the step must be at least 1")]
 fn steps_of_no_items_are_refused() {
     (0..5).into_par_iter().step_by(0).for_each(|_: i32| ());
 }
 
 #[test]
-#[should_panic(expected = "chunks of 0 items would never end")]
+#[should_panic(expected = "chunk_size must not be zero")]
 fn chunks_of_no_items_are_refused() {
     (0..5).into_par_iter().chunks(0).for_each(|_: Vec<i32>| ());
 }

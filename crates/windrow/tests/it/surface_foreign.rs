@@ -380,7 +380,7 @@ fn a_source_that_lies_panics() {
     // The first split is found out: at a claim of five items, at a piece of one in a caller whose workers have not started yet, or at the
     // half of a worker that comes first.
     let said = message(Liar(vec![1; 30], 30, |at| at + 1));
-    let lie = |at: usize| format!("30 items split at {at} are parts of {} and {} items", at + 1, 30 - at);
+    let lie = |at: usize| format!("splitting 30 items at {at} gave parts of {} and {} items", at + 1, 30 - at);
     assert!([1, 5, 15].into_iter().any(|at| said == lie(at)), "{said}");
     // Fewer items than promised: no vector with holes. More than promised: they are dropped.
     assert!(collected(Liar(vec![1; 20], 30, |at| at)).is_err());

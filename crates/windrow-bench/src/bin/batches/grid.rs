@@ -132,7 +132,7 @@ pub(crate) fn summary(cells: &[Judged]) -> Vec<String> {
     let (good, mean) = (share(cells, |cell| cell.rate >= RATE), geometric_mean(cells.iter().map(|cell| cell.rate)));
     let equal = share(cells, |cell| cell.control >= RATE);
     notes.push(format!(
-        "percent of {} cells with at least {RATE} of the best arm's operations a second: {good:.0} (geometric mean x{mean:.2}; by its \
+        "percent of {} cells with at least {RATE} of the best arm's operations per second: {good:.0} (geometric mean x{mean:.2}; by its \
          control {equal:.0}), bar >= {CELLS} {}",
         cells.len(),
         met(good >= CELLS)

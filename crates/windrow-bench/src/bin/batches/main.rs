@@ -29,32 +29,32 @@ use turn::Shape;
 /// service: callers that arrive at random, four minutes, and callers with busy processes, two.
 #[derive(Parser)]
 struct Options {
-    /// The parts to measure.
+    /// Parts to measure.
     #[arg(long, value_delimiter = ',', default_value = "grid")]
     only: Vec<Part>,
-    /// F, in microseconds; 0.1, 2, 20, 100 and 2000, and 100, 1000 and 5000 for a service, if not given.
+    /// F, in microseconds. Default: 0.1, 2, 20, 100 and 2000; for a service 100, 1000 and 5000.
     #[arg(long, value_delimiter = ',')]
     fixed: Vec<f64>,
-    /// m, in microseconds; 0 in the grid, and 0.5 for a service, if not given.
+    /// m, in microseconds. Default: 0 in the grid, 0.5 for a service.
     #[arg(long, value_delimiter = ',')]
     each: Vec<f64>,
-    /// Callers; 1, 2, 8, 64 and 256 in the grid, 1, 8 and 64 that arrive at random, 64 with neighbours, if
-    /// not given.
+    /// Number of callers. Default: 1, 2, 8, 64 and 256 in the grid; 1, 8 and 64 if they arrive at random; 64
+    /// with neighbours.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     callers: Vec<u16>,
-    /// What the callers are.
+    /// Kinds of callers.
     #[arg(long, value_delimiter = ',', default_value = "threads,tasks")]
     kinds: Vec<Kind>,
-    /// Only the default, its control, and arms whose names begin like this.
+    /// Measure only the default, its control, and arms whose names begin with one of these.
     #[arg(long, value_delimiter = ',')]
     arms: Vec<String>,
-    /// Arrivals, in percent of the capacity of an actor.
+    /// Arrival rates, in percent of an actor's capacity.
     #[arg(long, value_delimiter = ',', default_value = "20,80,95", value_parser = clap::value_parser!(u16).range(1..100))]
     loads: Vec<u16>,
-    /// Busy processes.
+    /// Number of busy processes.
     #[arg(long, value_delimiter = ',', default_value = "0,1,4")]
     neighbours: Vec<u16>,
-    /// Turns of each arm; for a service two fifths as many.
+    /// Turns of each arm; a service gets two fifths as many.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
     /// Print all arms of each cell, not only the default and the best.
@@ -175,7 +175,7 @@ fn run(options: &Options) -> Result<(), String> {
         bars.iter().for_each(|note| println!("  {note}"));
         println!("  {:.0} s", start.elapsed().as_secs_f64());
         let from = in_micros(WAITING);
-        let how = format!("F is spun on the clock, from {from} on and by a service slept; m is spun");
+        let how = format!("F spins on the clock, but sleeps from {from} on and in a service; m spins");
         let notes = [record::versions(), vec![how], bars].concat();
         options.record.write(name, &notes, &columns, &lines)?;
     }

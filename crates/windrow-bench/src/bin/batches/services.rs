@@ -174,7 +174,7 @@ pub(crate) fn beside(
             let good = share(&all, |cell| 1.0 / by(cell) >= RATE);
             let (mean, (worst, at)) = (geometric_mean(all.iter().map(|cell| 1.0 / by(cell))), worst(&all, by));
             notes.push(format!(
-                "{arm}: percent of {} cells with at least {RATE} of the operations a second of {name}: {good:.0} (geometric mean \
+                "{arm}: percent of {} cells with at least {RATE} of the operations per second of {name}: {good:.0} (geometric mean \
                  x{mean:.2}, worst x{:.2}: {at}), bar >= 100 {}",
                 all.len(),
                 1.0 / worst,

@@ -193,11 +193,11 @@ fn act(connection: &Connection, from: &Receiver<Message>, window: Option<Duratio
 
 impl Store for Actor {
     fn caller(&self) -> Box<dyn FnMut(i64) + '_> {
-        let to = self.to.clone().expect("it runs");
+        let to = self.to.clone().expect("the statement runs");
         let (answer, answered) = channel();
         Box::new(move |id| {
-            to.send((id, name(id), answer.clone())).expect("it runs");
-            assert_eq!(answered.recv().expect("it runs").expect("inserted"), 1);
+            to.send((id, name(id), answer.clone())).expect("the statement runs");
+            assert_eq!(answered.recv().expect("the statement runs").expect("inserted"), 1);
         })
     }
 }

@@ -14,23 +14,23 @@ use windrow_bench::measure::in_turn;
 use windrow_bench::record::{self, Recording};
 use windrow_bench::stats::{median, quantile};
 
-/// Many callers that insert rows into SQLite one by one, each waiting until its row is committed: one transaction an insert, hand-written
+/// Many callers that insert rows into SQLite one by one, each waiting until its row is committed: one transaction per insert, hand-written
 /// actors, another batcher, and windrow.
 #[derive(Parser)]
 struct Options {
-    /// Callers. One thread alone is measured too.
+    /// Number of callers. One thread alone is measured, too.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(2..))]
     callers: u16,
     /// The folder of the databases. It should be on a disk, not in memory.
     #[arg(long, default_value = "target/commits")]
     folder: PathBuf,
-    /// Number of turns of each way.
+    /// Turns of each way.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Only these journals.
+    /// Journal modes.
     #[arg(long, value_delimiter = ',', default_value = "WAL,WAL-NORMAL,DELETE")]
     journals: Vec<Journal>,
-    /// What the callers are.
+    /// Kinds of callers.
     #[arg(long, value_delimiter = ',', default_value = "threads,tasks")]
     kinds: Vec<Kind>,
     #[command(flatten)]
@@ -73,7 +73,9 @@ fn run(options: &Options) -> Result<(), String> {
     let (lines, bars) = compare(options, repetitions);
     let mut notes = vec![sqlite];
     if system == "tmpfs" || system == "ramfs" {
-        notes.push("the databases were in memory: a commit costs nothing there, and nothing follows".to_owned());
+        notes.push(
+            "the databases were in memory, where a commit costs nothing, so these results mean nothing".to_owned(),
+        );
     }
     notes.extend(bars);
     notes.iter().skip(1).for_each(|note| println!("  {note}"));
@@ -159,7 +161,7 @@ fn compare(options: &Options, repetitions: usize) -> (Vec<String>, Vec<String>) 
 }
 
 fn print(label: &str, callers: usize, rows: &[Row]) {
-    println!("{label}, {callers} callers: rows/s, p50 and p99 in us, rows a transaction");
+    println!("{label}, {callers} callers: rows/s, p50 and p99 in us, rows per transaction");
     for row in rows {
         let (rate, p50, p99) = (row.median(|it| it.rows), row.median(|it| it.p50), row.median(|it| it.p99));
         let (name, batch) = (row.way.name(), row.median(|it| it.batch));

@@ -20,10 +20,10 @@ struct Options {
     /// Parts to run.
     #[arg(long, value_delimiter = ',', default_value = "cells,complaints")]
     only: Vec<Part>,
-    /// Cells whose names contain this.
+    /// Run only cells whose names contain this.
     #[arg(long, default_value = "")]
     name: String,
-    /// Milliseconds of each cell; calls after a pause take five times as long.
+    /// Milliseconds for each cell; cells with a pause before each call take five times as long.
     #[arg(long, default_value_t = 500)]
     millis: u64,
     #[command(flatten)]

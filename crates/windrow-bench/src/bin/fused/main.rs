@@ -25,7 +25,7 @@ struct Options {
     /// Number of turns of each cut.
     #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(2..))]
     repetitions: u16,
-    /// Cells where not to tile is best or nearly so, and wide products.
+    /// Measure cells in which not tiling is best or nearly so, and wide products.
     #[arg(long)]
     border: bool,
     #[command(flatten)]
@@ -248,7 +248,7 @@ fn bars(found: &[Found]) -> Vec<String> {
     ] {
         let Some((least, middle)) = least(rate, value) else { continue };
         bars.push(format!(
-            "{name} by auto: {least:.3} at least, {middle:.3} in the middle, bar {bar}: {}",
+            "{name} by auto: {least:.3} at least, {middle:.3} in the median, bar {bar}: {}",
             met(least >= bar)
         ));
     }
@@ -256,7 +256,7 @@ fn bars(found: &[Found]) -> Vec<String> {
         let errors: Vec<f64> = found.iter().map(|found| found.errors[which].abs()).collect();
         let (middle, most) = (median(&errors), quantile(&errors, 0.9));
         bars.push(format!(
-            "prediction of what {what} off by {:.1} % in the middle, {:.1} % in 9 of 10 cells, bars 5 and 10: {}",
+            "prediction of what {what} off by {:.1} % in the median, by at most {:.1} % in 9 of 10 cells, bars 5 and 10: {}",
             100.0 * middle,
             100.0 * most,
             met(middle <= 0.05 && most <= 0.10)
@@ -264,7 +264,7 @@ fn bars(found: &[Found]) -> Vec<String> {
     }
     let controls: Vec<f64> = found.iter().map(|found| found.control).collect();
     bars.push(format!(
-        "control: auto by auto x{:.3} in the middle, x{:.3} to x{:.3}",
+        "control: auto by auto x{:.3} in the median, x{:.3} to x{:.3}",
         median(&controls),
         quantile(&controls, 0.0),
         quantile(&controls, 1.0)

@@ -30,16 +30,16 @@ use work::{Order, Size};
 struct Options {
     #[arg(long, value_delimiter = ',', default_value = "random")]
     orders: Vec<Order>,
-    /// Keys before the run, and timed operations.
+    /// Keys before the run, and timed operations: BEFORE+OPS.
     #[arg(long, value_delimiter = ',', default_value = "1M+100k")]
     sizes: Vec<Size>,
-    /// Arms beside the baseline, by the beginning of a name: implicit, loop, calls, shared, set, skipmap, congee,
+    /// Arms other than the baseline, by the beginning of their names: implicit, loop, calls, shared, set, skipmap, congee,
     /// mutex.
     #[arg(long, value_delimiter = ',')]
     arms: Vec<String>,
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Maps under single operations instead: ten kinds of keys, four mixes, one to four threads.
+    /// Measure maps under single operations instead: ten kinds of keys, four mixes, one to four threads.
     #[arg(long, conflicts_with_all = ["orders", "sizes", "arms"])]
     maps: bool,
     #[command(flatten)]
@@ -151,7 +151,7 @@ fn once(arm: &mut dyn Arm, ops: &[SetOp<u64>], expected: &[bool], count: usize) 
     let time = arm.run(&mut mine, &mut results);
     arm.done(ops, &results);
     if arm.threads() == 1 && results != expected {
-        return Err(format!("{} gives other results than BTreeSet", arm.name()));
+        return Err(format!("{} gives different results from BTreeSet", arm.name()));
     }
     let new =
         |results: &[bool]| ops.iter().zip(results).filter(|(op, new)| matches!(op, SetOp::Insert(_)) && **new).count();

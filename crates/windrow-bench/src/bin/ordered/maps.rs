@@ -392,7 +392,7 @@ impl Table {
         let keys: Vec<(K, u64)> = present.iter().map(|number| (of(*number), *number)).collect();
         let mut oracle: BTreeMap<K, u64> = keys.iter().cloned().collect();
         if (0..2 * KEYS).map(of).collect::<BTreeSet<K>>().len() as u64 != 2 * KEYS {
-            return Err(format!("{name}: two numbers have one key"));
+            return Err(format!("{name}: two numbers have the same key"));
         }
         let arms = arms(&keys);
         for (threads, (mix_name, mix)) in [1, 2, 4].into_iter().flat_map(|threads| MIXES.map(|mix| (threads, mix))) {
@@ -432,14 +432,14 @@ impl Table {
         }
         for arm in &arms {
             if !arm.map.all().iter().map(|(key, value)| (key, value)).eq(&oracle) {
-                return Err(format!("{name}: {} holds other keys or values than BTreeMap", arm.name));
+                return Err(format!("{name}: {} holds different keys or values from BTreeMap", arm.name));
             }
         }
         Ok(())
     }
 
     fn close(&mut self, cell: &str, rows: &[Row]) {
-        println!("{cell}: ops/ms, and time by {BASE} (10th and 90th percentile)");
+        println!("{cell}: ops/ms, and time relative to {BASE} (10th and 90th percentile)");
         let base = rows.iter().find(|row| row.name == BASE).map(|row| row.times.clone()).unwrap_or_default();
         for row in rows {
             let ratios: Vec<f64> = row.times.iter().zip(&base).map(|(time, base)| time / base).collect();

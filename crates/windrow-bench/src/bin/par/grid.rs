@@ -215,9 +215,9 @@ pub(crate) fn measure(options: &Options) -> Table {
         "<= 0",
         bar.missed == 0,
     )];
-    notes.push(format!("grid: {} of {} cells not decided, their controls differ by more", bar.open, bar.of()));
+    notes.push(format!("grid: {} of {} cells not decided because their controls differ by more", bar.open, bar.of()));
     notes.push(format!(
-        "apart, 0 turns and early ends: {} of {} cells above, {} not decided",
+        "separately, 0 turns and early ends: {} of {} cells above, {} not decided",
         apart.missed,
         apart.of(),
         apart.open

@@ -26,7 +26,7 @@ struct Options {
     /// Cells of `grid` and `rival` whose names contain this.
     #[arg(long, default_value = "")]
     name: String,
-    /// Milliseconds of each cell of `grid` and `rival`.
+    /// Milliseconds for each cell of `grid` and `rival`.
     #[arg(long, default_value_t = 30)]
     millis: u64,
     #[command(flatten)]

@@ -24,10 +24,10 @@ mod sequences;
 /// Sequences of calls, programs and loops, by serial loops and by rayon.
 #[derive(Parser)]
 struct Options {
-    /// What to measure.
+    /// Parts to measure.
     #[arg(long, value_delimiter = ',', default_value = "sequences,demos,loops")]
     only: Vec<Part>,
-    /// Only workloads whose names contain this.
+    /// Measure only workloads whose names contain this.
     #[arg(long, default_value = "")]
     name: String,
     /// Turns of each arm.
@@ -180,7 +180,7 @@ fn measure(mut workload: Workload, repetitions: usize) -> Result<Measured, Strin
             };
             let (is_right, [time, spent]) = if *arm == INSIDE_RAYON { rayon::scope(|_| turn()) } else { turn() };
             if !is_right {
-                return Err(format!("{name}, {arm}: a wrong result"));
+                return Err(format!("{name}, {arm}: wrong result"));
             }
             times[at].push(time);
             cpu[at] = cpu[at].min(spent);

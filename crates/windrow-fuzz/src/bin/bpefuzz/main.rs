@@ -68,9 +68,9 @@ fn options() -> Result<Options, String> {
     }
     let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
     let data = data.or_else(|| std::env::var_os("WINDROW_DATA").map(PathBuf::from)).unwrap_or_else(beside);
-    let family = family.ok_or("--family is missing: gpt2, lines, cases or parts")?;
+    let family = family.ok_or("--family is missing; it is gpt2, lines, cases or parts")?;
     if model.is_some() && family.is_some() {
-        return Err("--model is for the family `parts`".to_owned());
+        return Err("--model applies only to the `parts` family".to_owned());
     }
     Ok(Options { family, model, minutes, seed, data })
 }

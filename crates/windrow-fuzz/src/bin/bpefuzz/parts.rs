@@ -85,7 +85,7 @@ pub(crate) fn round(rng: &mut Rng, kind: Option<Kind>, pools: &[Pool; 2], rounds
         other.set_encode_special_tokens(!special_in_text);
         for (text, expected) in &known {
             if other.encode_fast(text.as_str(), false).is_ok_and(|encoding| encoding.get_ids() != expected) {
-                println!("{text:?}: the library answers differently after another load of {json}");
+                println!("{text:?}: the library answers differently after it loads {json} again");
                 return false;
             }
         }
@@ -102,7 +102,9 @@ pub(crate) fn round(rng: &mut Rng, kind: Option<Kind>, pools: &[Pool; 2], rounds
         };
         for ((text, expected), ids) in known.iter().zip(batch.iter()) {
             if ids != expected {
-                println!("{text:?}: {ids:?}, and {expected:?} by the library, special {special_in_text}, with {json}");
+                println!(
+                    "{text:?}: {ids:?}, but {expected:?} from the library, special {special_in_text}, with {json}"
+                );
                 return false;
             }
         }

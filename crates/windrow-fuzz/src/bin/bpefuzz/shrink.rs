@@ -30,7 +30,7 @@ pub(crate) fn report(subject: &Subject, mode: &Mode, pools: &[Pool; 2], document
             documents[at] = text.into_iter().collect();
         }
     } else {
-        println!("the second time the ids are equal: all documents of the batch follow");
+        println!("the ids are equal the second time, so all documents of the batch follow");
     }
     let ids = mode.ids(subject, pools, &documents);
     for (text, ids) in documents.iter().zip(ids) {

@@ -133,7 +133,7 @@ impl Subject {
         };
         let tokenizer = tokenizer.unwrap_or_else(|error| panic!("{name}: {error}\n{json}"));
         if let Some(reason) = tokenizer.delegated() {
-            panic!("{name} is not encoded by windrow-bpe: {reason}");
+            panic!("windrow-bpe does not encode with {name}: {reason}");
         }
         let definition = definition(&file, &oracle, &options);
         let engines = instruction_sets(&definition);

@@ -293,7 +293,7 @@ impl WorkerSlot {
         // before what the taker does. (A swap, although only this member fills the slot: the models cannot distinguish a plain store
         // from a taker's swap that comes too late for the last offer.)
         let empty = shared.slot.swap(frame.cast_mut(), Ordering::Release);
-        debug_assert!(empty.is_null(), "an offer at a time");
+        debug_assert!(empty.is_null(), "one offer at a time");
         tree.announce(self, now);
         // Release: pairs with the Acquire in `Tree::park`; a member that registers after this sees the offer.
         let waiter = shared.waiter.swap(0, Ordering::Release);

@@ -63,7 +63,7 @@ impl Found<'_> {
                 _ if root.is_dir() => {
                     format!("the quoted pattern '{}' reads only JSON lines", shown(&root.join("**/*.jsonl*")))
                 }
-                _ => "pass only those of one format to leave out the others".to_owned(),
+                _ => "to read only one format, pass only its files".to_owned(),
             };
             return Some(format!("{}: of {} files, {} ({hint})", shown(root), files.len(), groups.join("; ")));
         }
@@ -79,8 +79,8 @@ impl Found<'_> {
         if about.is_empty() || rest.is_empty() || is_manual {
             return None;
         }
-        let are = if about.len() == 1 { "is a document too" } else { "are documents too" };
-        let hint = "pass the other files, or a quoted pattern, to leave it out";
+        let are = if about.len() == 1 { "is also read as a document" } else { "are also read as documents" };
+        let hint = "to exclude such files, pass the other files or a quoted pattern";
         Some(format!("{}: {} {are} ({hint})", shown(root), named(&about)))
     }
 }

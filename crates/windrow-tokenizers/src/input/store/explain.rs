@@ -14,7 +14,7 @@ pub(super) fn explained(scheme: Scheme, error: &Error) -> io::Error {
     }
     let said = said(error);
     let hint = match error {
-        Error::NotFound { .. } => "it was there before; pass what is there now",
+        Error::NotFound { .. } => "the object existed earlier in the run; pass only objects that still exist",
         Error::NotSupported { .. } => PIPED,
         _ if matches!(status(error), Some(401 | 403)) => credentials(scheme),
         _ if said.contains("non-partial response") || said.contains("Range request not supported") => PIPED,
@@ -55,7 +55,7 @@ fn said(error: &Error) -> String {
         (Some(code), None) => format!(" ({code})"),
         _ => String::new(),
     };
-    cut(&format!("the store answers {status}{detail}"))
+    cut(&format!("the store returned {status}{detail}"))
 }
 
 /// The first line, not longer than a terminal shows in a few lines.
@@ -91,10 +91,10 @@ fn credentials(scheme: Scheme) -> &'static str {
              or AWS_SKIP_SIGNATURE=true for a public bucket"
         }
         Scheme::Gs => {
-            "set GOOGLE_APPLICATION_CREDENTIALS to the file of a key, or run `gcloud auth application-default login`, or set \
+            "set GOOGLE_APPLICATION_CREDENTIALS to the path of a key file, or run `gcloud auth application-default login`, or set \
              GOOGLE_SKIP_SIGNATURE=true for a public bucket"
         }
-        Scheme::Http => "check the URL, and the signature in it; if a password is needed, download the file first",
+        Scheme::Http => "check the URL and the signature in it; if a password is needed, download the file first",
     }
 }
 

@@ -98,8 +98,8 @@ impl Stores {
         let store = self.open(url).map_err(|source| InputError::Unreadable { name: name.clone(), source })?;
         let path = Path::parse(&url.key).map_err(|_| InputError::Url {
             name: name.clone(),
-            reason: "this key has empty parts, `.`, `..` or control characters".to_owned(),
-            hint: "copy the object to another key, or download it",
+            reason: "this key contains an empty segment, `.`, `..` or a control character".to_owned(),
+            hint: "copy the object to a different key, or download it first",
         })?;
         let is_folder = url.key.is_empty() || url.key.ends_with('/');
         let found = if is_folder { store.folder(path.clone()) } else { store.object(path.clone()).map(Found::Object) };
@@ -111,8 +111,8 @@ impl Stores {
                 Err(match below {
                     Some(object) => InputError::Url {
                         name,
-                        reason: format!("this is a folder, with {} in it", crate::shown(&object)),
-                        hint: "end it with `/` to read everything in it",
+                        reason: format!("this is a folder; it contains {}", crate::shown(&object)),
+                        hint: "add a `/` at the end to read everything in it",
                     },
                     None => InputError::Missing { name },
                 })
@@ -148,8 +148,8 @@ impl Stores {
 fn retries() -> io::Result<usize> {
     let Some(value) = std::env::var_os(RETRIES) else { return Ok(RetryConfig::default().max_retries) };
     let number = value.to_str().and_then(|text| text.parse().ok());
-    let hint = "set it to the number of repetitions, or unset it";
-    number.ok_or_else(|| io::Error::other(Hinted { reason: format!("{RETRIES} is not a number"), hint }))
+    let hint = "set it to the maximum number of retries, or unset it";
+    number.ok_or_else(|| io::Error::other(Hinted { reason: format!("the value of {RETRIES} is not a number"), hint }))
 }
 
 /// A client of a store. Credentials and endpoints come from the environment.

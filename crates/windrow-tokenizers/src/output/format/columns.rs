@@ -168,7 +168,7 @@ impl ColumnWriter {
         let target = Target { file, failed: Arc::clone(&slot) };
         let begun = match format {
             Format::Parquet => {
-                let level = ZstdLevel::try_new(1).expect("a level of zstd");
+                let level = ZstdLevel::try_new(1).expect("a zstd level");
                 let column = ColumnPath::from(vec![IDS.to_owned(), "list".to_owned(), "item".to_owned()]);
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::ZSTD(level))
@@ -223,7 +223,7 @@ impl ColumnWriter {
         columns.extend(self.kept.iter_mut().map(column));
         self.kept_bytes = 0;
         let batch =
-            RecordBatch::try_new(Arc::clone(&self.schema), columns).expect("columns of the schema, equally long");
+            RecordBatch::try_new(Arc::clone(&self.schema), columns).expect("columns of the schema with equal lengths");
         self.batches = (self.batches + 1) % GROUP;
         let is_full = self.batches == 0;
         let written = match &mut self.encoder {
@@ -373,7 +373,7 @@ fn check_blocks(mut file: &File) -> Result<(), String> {
         let parts = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
         let end = parts.into_iter().try_fold(0_u64, |sum, part| sum.checked_add(u64::try_from(part).ok()?));
         if end.is_none_or(|end| end > bytes) {
-            return Err(format!("block {number} of its footer is not in the file"));
+            return Err(format!("block {number} listed in its footer is not in the file"));
         }
     }
     Ok(())
@@ -458,7 +458,7 @@ mod tests {
             let mut damaged = file.clone();
             damaged[at + field..at + field + 8].copy_from_slice(&value.to_le_bytes());
             let message = walked(&damaged).unwrap_err();
-            assert!(message.contains("block 0 of its footer is not in the file"), "{message}");
+            assert!(message.contains("block 0 listed in its footer is not in the file"), "{message}");
         }
         let mut damaged = file.clone();
         damaged[end..end + 4].copy_from_slice(&i32::MAX.to_le_bytes());

@@ -46,7 +46,7 @@ impl TokenFiles for Datatrove {
         let read = Reading::open(&paths[2], 0)?.file.take(BUFFER as u64).read_to_end(&mut metadata);
         read.map_err(|error| DatasetError::io(&paths[2], &error))?;
         if !str::from_utf8(&metadata).is_ok_and(|text| metadata_says(text, dtype, count)) {
-            let what = format!("its lines do not say {} bytes per id and {count} ids", dtype.size());
+            let what = format!("its lines do not state {} bytes per id and {count} ids", dtype.size());
             return Err(DatasetError::damaged(&paths[2], what));
         }
         let wrong = |number: u64, what: String| {

@@ -167,7 +167,7 @@ fn walk(path: &Path, has_mask: bool, visit: Visitor<'_>) -> Result<(), DatasetEr
             }
             if is_broken {
                 let mask = if has_mask { ",\"mask\":[...]" } else { "" };
-                let what = format!("line {number}: it is not {{\"ids\":[...]{mask}}}");
+                let what = format!("line {number} does not have the form {{\"ids\":[...]{mask}}}");
                 return Err(DatasetError::damaged(path, what));
             }
         }
@@ -395,7 +395,7 @@ mod tests {
             let (found, outcome) = walked(&lines.concat(), usize::MAX);
             assert_eq!(found, documents[..broken]);
             let error = outcome.unwrap_err();
-            assert!(error.contains(&format!("line {}: it is not", broken + 1)), "{error}");
+            assert!(error.contains(&format!("line {} does not have the form", broken + 1)), "{error}");
         }
     }
 }

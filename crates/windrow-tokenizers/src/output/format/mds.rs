@@ -1,6 +1,6 @@
 //! MosaicML's MDS: a folder of shards, `OUT/shard.00000.mds` and so on, and `OUT/index.json`.
 //!
-//! A shard is the number of its samples, a table with the begin and end of each, the columns as JSON, then the samples, all numbers
+//! A shard is the number of its samples, a table with the start and end of each, the columns as JSON, then the samples, all numbers
 //! u32. So nothing can be written before the last sample is known: a shard is in memory until it ends. Bytes are those of MosaicML's own
 //! writer for the same samples.
 
@@ -46,15 +46,15 @@ impl TokenFiles for Mds {
         let refused = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
         if let Some(bytes) = options.shard_bytes.filter(|&bytes| bytes > LARGEST_SHARD) {
             let message = format!("a shard of {bytes} bytes is too large for mds, which keeps a whole shard in memory");
-            return refused(&message, "give --shard-size 1GiB or less, or leave it out");
+            return refused(&message, "pass --shard-size 1GiB or less, or omit it");
         }
         if !options.parts.is_empty() {
             let message =
-                "output in the mds format cannot be divided into parts: its folder has one index of all shards";
+                "output in the mds format cannot be divided into parts: its folder has one index for all shards";
             return refused(message, "omit --split, or use another --format");
         }
         if options.pack.is_some() {
-            let message = "output in the mds format cannot be packed: its folder has no place for the files that list where documents are";
+            let message = "output in the mds format cannot be packed: its folder cannot hold the files that record where the documents are";
             return refused(message, "omit --pack, or use another --format");
         }
         Ok(())
@@ -250,8 +250,8 @@ impl FormatWriter for MdsWriter {
         let size = 4 * sizes.len() + sizes.iter().sum::<usize>();
         self.bytes += size as u64 + 4;
         if self.bytes > u32::MAX.into() {
-            let message = "a shard with its kept fields has more than 4 GiB, which the offsets of mds cannot reach";
-            let error = OutputError::new(OutputErrorKind::Usage, message).hint("give a smaller --shard-size");
+            let message = "a shard, including its kept fields, is larger than 4 GiB, the limit of the offsets in mds";
+            let error = OutputError::new(OutputErrorKind::Usage, message).hint("pass a smaller --shard-size");
             return Err(self.file.staging().fail(error));
         }
         if self.blocks.last().is_none_or(|block| block.len() + size > block.capacity()) {

@@ -80,11 +80,11 @@ impl TokenFiles for Megatron {
                 return wrong(number, format!("it begins at byte {pointer}, not {}", at * dtype.size() as u64));
             }
             if at + length > count {
-                return wrong(number, format!("it ends past the {count} ids"));
+                return wrong(number, format!("it ends beyond the {count} ids"));
             }
             let index = numbers.next_u64()?;
             if index != number {
-                return wrong(number, format!("it begins with sequence {index}"));
+                return wrong(number, format!("it begins with sequence {index}, not {number}"));
             }
             data.ids(length, dtype, &mut block, &mut ids)?;
             if visit(&ids).is_break() {

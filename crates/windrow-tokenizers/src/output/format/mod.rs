@@ -51,7 +51,7 @@ pub(crate) trait TokenFiles: Sync {
             Dtype::I32 if !self.dtypes().contains(&Dtype::U32) => {
                 "this format has no wider element type: use --format npy"
             }
-            _ => "omit --dtype, so that it follows the vocabulary",
+            _ => "omit --dtype: the type then follows from the size of the vocabulary",
         }
     }
 
@@ -196,7 +196,7 @@ impl Format {
             let names: Vec<_> = allowed.iter().map(|dtype| dtype.name()).collect();
             return Err(match allowed {
                 [] => error.hint("omit --dtype: the ids are decimal text"),
-                _ => error.hint(format!("omit --dtype or give one of {}", names.join(", "))),
+                _ => error.hint(format!("omit --dtype or use one of {}", names.join(", "))),
             });
         }
         let default = if largest <= files.narrow() { allowed.first() } else { allowed.get(1).or(allowed.first()) };
@@ -204,7 +204,7 @@ impl Format {
         if largest <= dtype.largest() {
             return Ok(Some(dtype));
         }
-        let message = format!("ids up to {largest} do not fit the {dtype} ids of the {self} format");
+        let message = format!("ids up to {largest} are too large for {dtype} in the {self} format");
         Err(usage(message).hint(files.remedy(dtype)))
     }
 }
@@ -216,5 +216,5 @@ fn check_columns(options: &OutputOptions, columns: [(&str, &str); 2]) -> Result<
     let Some((name, what)) = columns.iter().find(taken) else { return Ok(()) };
     let message = format!("a kept field cannot have the name {name:?}, which is taken by the column of {what}");
     Err(OutputError::new(OutputErrorKind::Usage, message)
-        .hint("choose another --format, which keeps fields in a file next to the ids"))
+        .hint("choose another --format that keeps fields in a file next to the ids"))
 }

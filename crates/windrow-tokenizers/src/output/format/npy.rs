@@ -76,16 +76,16 @@ impl TokenFiles for Npy {
         };
         let mut begin = offsets.next_u64()?;
         if begin != 0 {
-            return wrong(0, format!("{begin}, not 0"));
+            return wrong(0, format!("it is {begin}, not 0"));
         }
         let (mut block, mut ids) = (Vec::new(), Vec::new());
         for number in 1..=documents {
             let end = offsets.next_u64()?;
             if end < begin {
-                return wrong(number, format!("{end} is less than the {begin} before it"));
+                return wrong(number, format!("it is {end}, less than the {begin} before it"));
             }
             if end > count {
-                return wrong(number, format!("{end} is beyond the {count} ids"));
+                return wrong(number, format!("it is {end}, beyond the {count} ids"));
             }
             data.ids(end - begin, dtype, &mut block, &mut ids)?;
             if visit(&ids).is_break() {
@@ -93,7 +93,7 @@ impl TokenFiles for Npy {
             }
             begin = end;
         }
-        if begin == count { Ok(()) } else { wrong(documents, format!("{begin}, but there are {count} ids")) }
+        if begin == count { Ok(()) } else { wrong(documents, format!("it is {begin}, but there are {count} ids")) }
     }
 }
 

@@ -442,6 +442,6 @@ fn an_engine_that_gives_other_ids_than_before_continues_nothing() {
     let other = Kind { engine: 1, ..kind.clone() };
     let error = other.run(folder.path(), true, Watched::new(folder.path(), usize::MAX)).unwrap_err();
     assert_eq!(error.kind(), OutputErrorKind::CannotCreate);
-    assert!(error.to_string().contains("gives the same text different ids than before\nhint: "), "{error}");
+    assert!(error.to_string().contains("now encodes the same text to different ids\nhint: "), "{error}");
     kind.run(folder.path(), true, Watched::new(folder.path(), usize::MAX)).unwrap();
 }

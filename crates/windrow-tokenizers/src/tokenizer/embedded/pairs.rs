@@ -57,6 +57,6 @@ pub(super) fn last_pair(token: &[u8], rank: u32, ranks: &HashMap<&[u8], u32>) ->
     }
     match starts[..] {
         [_, middle, _] => Ok(Some(middle)),
-        _ => Err(format!("the token of rank {rank} is not the union of two tokens of lower rank")),
+        _ => Err(format!("the token of rank {rank} is not the concatenation of two tokens of lower rank")),
     }
 }

@@ -31,7 +31,7 @@ impl<I: Iterator<Item: Copy> + Clone> Walked<I> {
         if self.gathered.get().is_none() {
             let _ = self.gathered.set(self.items.clone().collect());
         }
-        self.gathered.get().expect("gathered by this member or by another one")
+        self.gathered.get().expect("the items were gathered by this member or by another")
     }
 }
 

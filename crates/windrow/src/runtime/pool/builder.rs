@@ -197,13 +197,14 @@ impl PoolBuilder {
             0 => usual_threads()?,
             1..=MOST_MEMBERS => threads,
             _ => {
-                let message =
-                    format!("a pool of {threads} threads: pass 1 to {MOST_MEMBERS}, or 0 for the usual number");
+                let message = format!(
+                    "a pool cannot have {threads} threads: pass 1 to {MOST_MEMBERS}, or 0 for the usual number"
+                );
                 return Err(PoolBuildError::new(PoolBuildErrorKind::TooManyThreads, message));
             }
         };
         if let Some(bytes) = stack_size.filter(|&bytes| bytes > MOST_STACK) {
-            let message = format!("a stack of {bytes} bytes: pass at most {MOST_STACK}");
+            let message = format!("a stack of {bytes} bytes is too large: pass at most {MOST_STACK}");
             return Err(PoolBuildError::new(PoolBuildErrorKind::StackSize, message));
         }
         let mut settings = Settings { stack_size, off, handlers: Arc::new(handlers), ..Settings::of(threads) };
@@ -212,7 +213,8 @@ impl PoolBuilder {
         }
         if let Some(at) = settings.names.iter().position(|name| name.contains('\0')) {
             let (index, name) = (at + 1, &settings.names[at]);
-            let message = format!("thread {index} is named {name:?}: return a name without NUL from `thread_name`");
+            let message =
+                format!("the name of thread {index} is {name:?}: `thread_name` must return a name without NUL");
             return Err(PoolBuildError::new(PoolBuildErrorKind::ThreadName, message));
         }
         Ok(settings)

@@ -129,7 +129,7 @@ fn warned(error: &PoolBuildError) -> usize {
 /// use windrow::Pool;
 ///
 /// let error = Pool::builder().threads(5000).build().unwrap_err();
-/// assert!(error.to_string().starts_with("a pool of 5000 threads: pass 1 to "));
+/// assert!(error.to_string().starts_with("a pool cannot have 5000 threads: pass 1 to "));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolBuildError {
