@@ -6,7 +6,8 @@ use unicode_normalization_alignments::UnicodeNormalization;
 use unicode_normalization_alignments::char::{canonical_combining_class, compose};
 
 /// The classes, in the order of `Class`. A later one takes precedence.
-const CLASSES: [&str; 7] = [r"\p{any}", r"[\p{Lu}\p{Lt}]", r"\p{Ll}", r"[\p{Lm}\p{Lo}]", r"\p{M}", r"\p{N}", r"\s"];
+const CLASSES: [&str; 8] =
+    [r"\p{any}", r"[\p{Lu}\p{Lt}]", r"\p{Ll}", r"[\p{Lm}\p{Lo}]", r"\p{M}", r"\p{N}", r"\s", r"[\p{P}\p{S}]"];
 
 const CHARACTERS: usize = 0x11_0000;
 

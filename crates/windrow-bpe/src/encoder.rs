@@ -17,7 +17,7 @@ use crate::fault::PieceFault;
 use crate::grammar::Grammar;
 use crate::memory::{KEPT_SCRATCH, reserve};
 use crate::pieces::{PieceModel, PieceScratch};
-use crate::scan::{Around, Gpt2Rules, LineRules, Positions, Rules, Sink, scan};
+use crate::scan::{Around, DeepSeekRules, Gpt2Rules, LineRules, Positions, Rules, Sink, scan};
 use crate::simd::{Isa, Work};
 
 /// Keys between their entering and their looking up.
@@ -250,6 +250,9 @@ impl<'a, P: Iterator<Item = Part<'a>>> Work for Window<'_, P> {
             }
             Bounds::Grammar(grammar @ Grammar::Cases { .. }) => {
                 self.run_with(isa, Scanner::<I, LineRules<true>>::new(isa, *grammar));
+            }
+            Bounds::Grammar(grammar @ Grammar::DeepSeek) => {
+                self.run_with(isa, Scanner::<I, DeepSeekRules>::new(isa, *grammar));
             }
             Bounds::Cuts(cuts) => self.run_with(isa, cuts),
         }

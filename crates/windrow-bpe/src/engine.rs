@@ -250,6 +250,7 @@ impl BpeEngine {
         }
         // Made now: a fork during their first use would leave a child with a table that is never ready.
         Classes::get();
+        engine.classes();
         if nfc {
             nfc::table();
         }
@@ -392,6 +393,13 @@ impl BpeEngine {
         }
     }
 
+    fn classes(&self) -> &'static Classes {
+        match self.bounds {
+            Bounds::Grammar(grammar) => grammar.classes(),
+            Bounds::Cuts(_) => Classes::get(),
+        }
+    }
+
     fn window_of<'a>(
         &self,
         worker: &mut Worker,
@@ -399,7 +407,7 @@ impl BpeEngine {
         parts: impl Iterator<Item = Part<'a>>,
         bytes: usize,
     ) {
-        let classes = Classes::get();
+        let classes = self.classes();
         let shared = Shared {
             bounds: &self.bounds,
             model: &self.model,

@@ -5,14 +5,14 @@
 
 use crate::unicode::{Class, Classes, decode};
 
-/// The pattern of a pre-tokenizer.
+/// The patterns of a pre-tokenizer.
 ///
 /// ```
 /// use windrow_bpe::Grammar;
 ///
-/// let grammar = Grammar::from_pattern(&Grammar::Gpt2.pattern());
+/// let grammar = Grammar::from_patterns(&Grammar::Gpt2.patterns());
 /// assert_eq!(grammar, Some(Grammar::Gpt2));
-/// assert_eq!(Grammar::from_pattern(r"\w+"), None);
+/// assert_eq!(Grammar::from_patterns(&[r"\w+"]), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -31,6 +31,9 @@ pub enum Grammar {
         /// Whether a word includes a contraction that follows it.
         contractions: bool,
     },
+    /// DeepSeek V3 and R1: numbers, then Chinese characters and kana, are split from a text first. Words take an ASCII symbol before them if
+    /// they are of ASCII letters, and otherwise white space or a control character.
+    DeepSeek,
 }
 
 /// Maximum number of digits of a piece.
@@ -59,10 +62,19 @@ pub enum Digits {
 
 const CONTRACTIONS: &str = "'s|'t|'re|'ve|'m|'ll|'d";
 
+const DEEPSEEK: [&str; 3] = [
+    r"\p{N}{1,3}",
+    r"[一-龥぀-ゟ゠-ヿ]+",
+    concat!(
+        r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"##,
+        r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
+];
+
 impl Grammar {
     /// All grammars.
     pub(crate) fn all() -> Vec<Self> {
-        let mut all = vec![Self::Gpt2];
+        let mut all = vec![Self::Gpt2, Self::DeepSeek];
         for digits in [Digits::One, Digits::Three] {
             all.push(Self::Lines { digits });
             all.extend([false, true].map(|contractions| Self::Cases { digits, contractions }));
@@ -70,15 +82,23 @@ impl Grammar {
         all
     }
 
-    /// The grammar with this pattern, spelled as in the `tokenizer.json` of the models.
-    pub fn from_pattern(pattern: &str) -> Option<Self> {
-        Self::all().into_iter().find(|grammar| grammar.pattern() == pattern)
+    /// The grammar with these patterns, spelled as in the `tokenizer.json` of the models. Line ends may be spelled as themselves.
+    pub fn from_patterns(patterns: &[impl AsRef<str>]) -> Option<Self> {
+        let spelled = |pattern: &str| pattern.replace('\r', r"\r").replace('\n', r"\n");
+        let spelled: Vec<String> = patterns.iter().map(|pattern| spelled(pattern.as_ref())).collect();
+        Self::all().into_iter().find(|grammar| grammar.patterns() == spelled)
     }
 
-    /// The pattern, as a regex.
-    pub fn pattern(self) -> String {
+    /// The patterns, as regexes. Each splits the stretches without a match of the patterns before, as if each stretch were a text.
+    ///
+    /// Matches are pieces, and so are the stretches without a match of any pattern, which [`DeepSeek`](Self::DeepSeek) alone has.
+    pub fn patterns(self) -> Vec<String> {
+        if self == Self::DeepSeek {
+            return DEEPSEEK.map(str::to_owned).to_vec();
+        }
         let count = |digits| if digits == Digits::One { r"\p{N}" } else { r"\p{N}{1,3}" };
-        match self {
+        let pattern = match self {
+            Self::DeepSeek => unreachable!("has several patterns"),
             Self::Gpt2 => format!(r"{CONTRACTIONS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+"),
             Self::Lines { digits } => {
                 let digits = count(digits);
@@ -94,16 +114,26 @@ impl Grammar {
                 let rest = r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
                 format!("{prefix}{upper}*{lower}+{suffix}|{prefix}{upper}+{lower}*{suffix}|{digits}|{rest}")
             }
+        };
+        vec![pattern]
+    }
+
+    /// The classes that [`piece_end`](Self::piece_end) and the masks distinguish.
+    pub(crate) fn classes(self) -> &'static Classes {
+        match self {
+            Self::DeepSeek => Classes::of_deepseek(),
+            _ => Classes::get(),
         }
     }
 
     /// The end of the piece that begins at `start`, a character of `text`, which is UTF-8.
     pub(crate) fn piece_end(self, text: &[u8], start: usize) -> usize {
-        let text = Text { bytes: text, classes: Classes::get() };
+        let text = Text { bytes: text, classes: self.classes() };
         match self {
             Self::Gpt2 => text.gpt2(start),
             Self::Lines { digits } => text.lines(start, digits),
             Self::Cases { digits, contractions } => text.cases(start, digits, contractions),
+            Self::DeepSeek => text.deepseek(start),
         }
     }
 
@@ -164,7 +194,7 @@ impl Text<'_> {
             b'a'..=b'z' => (Class::Lower, 1),
             b'0'..=b'9' => (Class::Number, 1),
             b' ' | 9..=13 => (Class::White, 1),
-            0..=0x7f => (Class::Other, 1),
+            byte @ 0..=0x7f => (self.classes.of(u32::from(byte)), 1),
             _ => {
                 let (character, len) = decode(self.bytes, at);
                 (self.classes.of(character), len)
@@ -215,7 +245,28 @@ impl Text<'_> {
             last = at;
             at += self.character(at).1;
         }
-        if at == self.bytes.len() || last == start { at } else { last }
+        let is_black = self.class(at).is_some_and(|class| self.classes.is_black(class));
+        if is_black && last > start { last } else { at }
+    }
+
+    /// `\s*[\r\n]+|\s+(?!\S)|\s+`
+    fn lines_or_white(&self, start: usize) -> usize {
+        let white = self.run(start, |class| class == Class::White);
+        match (start..white).rfind(|&at| self.is_newline(at)) {
+            Some(last) => last + 1,
+            None => self.white(start),
+        }
+    }
+
+    /// `\p{N}{1,3}` or, with [`Digits::One`], `\p{N}`. `start` if no number is there.
+    fn number(&self, start: usize, digits: Digits) -> usize {
+        let mut at = start;
+        for _ in 0..if digits == Digits::One { 1 } else { 3 } {
+            if self.class(at) == Some(Class::Number) {
+                at += self.character(at).1;
+            }
+        }
+        at
     }
 
     fn lines(&self, start: usize, digits: Digits) -> usize {
@@ -281,14 +332,9 @@ impl Text<'_> {
 
     /// `\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`; `also` says which bytes may stand among the line ends.
     fn no_word(&self, start: usize, digits: Digits, also: impl Fn(u8) -> bool) -> usize {
-        let mut at = start;
-        for _ in 0..if digits == Digits::One { 1 } else { 3 } {
-            if self.class(at) == Some(Class::Number) {
-                at += self.character(at).1;
-            }
-        }
-        if at > start {
-            return at;
+        let number = self.number(start, digits);
+        if number > start {
+            return number;
         }
         let begin = start + usize::from(self.bytes[start] == b' ');
         let mut end = self.run(begin, is_other);
@@ -298,11 +344,47 @@ impl Text<'_> {
             }
             return end;
         }
-        let white = self.run(start, |class| class == Class::White);
-        match (start..white).rfind(|&at| self.is_newline(at)) {
-            Some(last) => last + 1,
-            None => self.white(start),
+        self.lines_or_white(start)
+    }
+
+    fn deepseek(&self, start: usize) -> usize {
+        let (class, len) = self.character(start);
+        match class {
+            Class::Number => return self.number(start, Digits::Three),
+            Class::Cjk => return self.run(start, |class| class == Class::Cjk),
+            Class::Symbol => {
+                let letters = self.bytes[start + len..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+                return if len == 1 && letters > 0 { start + 1 + letters } else { self.symbols(start) };
+            }
+            _ => {}
         }
+        let is_word = |class: Class| class.is_letter() || class == Class::Mark;
+        if is_word(class) {
+            return self.run(start, is_word);
+        }
+        if !self.is_newline(start) && self.class(start + len).is_some_and(is_word) {
+            return self.run(start + len, is_word);
+        }
+        if class == Class::White {
+            let takes_symbols = self.bytes[start] == b' ' && self.class(start + 1) == Some(Class::Symbol);
+            return if takes_symbols { self.symbols(start + 1) } else { self.lines_or_white(start) };
+        }
+        // Nothing matches before the next character of another class, or the last of these if a word takes it.
+        let (mut at, mut last) = (start, start);
+        while self.class(at) == Some(Class::Other) {
+            last = at;
+            at += self.character(at).1;
+        }
+        if last > start && self.class(at).is_some_and(is_word) { last } else { at }
+    }
+
+    /// `[\p{P}\p{S}]+[\r\n]*`
+    fn symbols(&self, start: usize) -> usize {
+        let mut end = self.run(start, |class| class == Class::Symbol);
+        while self.is_newline(end) {
+            end += 1;
+        }
+        end
     }
 }
 
@@ -335,10 +417,67 @@ pub(crate) mod tests {
     }
 
     /// Characters of every class that a pattern names, and combinations that are special to one.
-    pub(crate) const PARTS: [&str; 46] = [
-        "a", "b", "s", "t", "re", "ll", "ve", "d", "A", "S", "LL", "Re", "ſ", "'", "'", "'s", "'S", "1", "23", "½",
-        "٣", " ", " ", "  ", "\t", "\n", "\r", "\r\n", "\n\n", "\u{a0}", "\u{3000}", "\u{85}", ".", "!?", "/", "—",
-        "😀", "\u{301}", "\u{fe0f}", "é", "É", "ǅ", "中", "ー", "ʰ", "\u{0}",
+    pub(crate) const PARTS: [&str; 60] = [
+        "a",
+        "b",
+        "s",
+        "t",
+        "re",
+        "ll",
+        "ve",
+        "d",
+        "A",
+        "S",
+        "LL",
+        "Re",
+        "ſ",
+        "'",
+        "'",
+        "'s",
+        "'S",
+        "1",
+        "23",
+        "½",
+        "٣",
+        " ",
+        " ",
+        "  ",
+        "\t",
+        "\n",
+        "\r",
+        "\r\n",
+        "\n\n",
+        "\u{a0}",
+        "\u{3000}",
+        "\u{85}",
+        ".",
+        "!?",
+        "/",
+        "—",
+        "😀",
+        "\u{301}",
+        "\u{fe0f}",
+        "é",
+        "É",
+        "ǅ",
+        "中",
+        "ー",
+        "ʰ",
+        "\u{0}",
+        "\u{1}",
+        "\u{7f}",
+        "\u{200d}",
+        "\u{e000}",
+        "\u{10ffff}",
+        "한",
+        "\u{9fa6}",
+        "か",
+        "\u{3040}",
+        "\u{3099}",
+        "・",
+        "$",
+        "。",
+        "\u{1d165}",
     ];
 
     pub(crate) fn texts() -> impl Strategy<Value = String> {
@@ -349,8 +488,43 @@ pub(crate) mod tests {
     #[test]
     fn patterns_are_recognized() {
         for grammar in Grammar::all() {
-            assert_eq!(Grammar::from_pattern(&grammar.pattern()), Some(grammar));
+            let patterns = grammar.patterns();
+            assert_eq!(Grammar::from_patterns(&patterns), Some(grammar));
+            let spelled = patterns.iter().map(|pattern| pattern.replace(r"\r", "\r").replace(r"\n", "\n"));
+            assert_eq!(Grammar::from_patterns(&spelled.collect::<Vec<_>>()), Some(grammar));
         }
+        assert_eq!(Grammar::from_patterns(&DEEPSEEK[..2]), None);
+    }
+
+    /// What a pattern makes of the pieces without a match so far, which are `false`.
+    fn split<'t>(pieces: Vec<(&'t str, bool)>, pattern: &str) -> Vec<(&'t str, bool)> {
+        let regex = fancy_regex::Regex::new(pattern).unwrap();
+        let mut all = Vec::new();
+        for (piece, is_match) in pieces {
+            if is_match {
+                all.push((piece, true));
+                continue;
+            }
+            let mut begin = 0;
+            for found in regex.find_iter(piece).map(Result::unwrap) {
+                all.push((&piece[begin..found.start()], false));
+                all.push((found.as_str(), true));
+                begin = found.end();
+            }
+            all.push((&piece[begin..], false));
+        }
+        all.retain(|(piece, _)| !piece.is_empty());
+        all
+    }
+
+    #[test]
+    fn deepseek_splits_numbers_and_kana_first() {
+        let pieces = |text| pieces(Grammar::DeepSeek, text);
+        assert_eq!(pieces("a  12345  中文か。  x"), ["a", "  ", "123", "45", "  ", "中文か", "。", " ", " x"]);
+        assert_eq!(pieces("l'été d'après"), ["l", "'", "été", " d", "'apr", "ès"]);
+        assert_eq!(pieces("!!a !a _b"), ["!!", "a", " !", "a", " _", "b"]);
+        assert_eq!(pieces("\0\0a\0\0 \0"), ["\0", "\0a", "\0\0", " ", "\0"]);
+        assert_eq!(pieces("か\u{3099}\u{301}"), ["か\u{3099}", "\u{301}"]);
     }
 
     proptest! {
@@ -359,8 +533,9 @@ pub(crate) mod tests {
         #[test]
         fn pieces_are_those_of_the_regex(text in texts()) {
             for grammar in Grammar::all() {
-                let regex = fancy_regex::Regex::new(&grammar.pattern()).unwrap();
-                let expected: Vec<&str> = regex.find_iter(&text).map(|found| found.unwrap().as_str()).collect();
+                let patterns = grammar.patterns();
+                let split = patterns.iter().fold(vec![(&text[..], false)], |pieces, pattern| split(pieces, pattern));
+                let expected: Vec<&str> = split.into_iter().map(|(piece, _)| piece).collect();
                 prop_assert_eq!(pieces(grammar, &text), expected, "{:?}", grammar);
             }
         }

@@ -63,6 +63,10 @@ pub(crate) struct Block {
     /// All that is no letter, number or white space.
     other: u64,
     mark: u64,
+    /// What is in no class that rules with [`Rules::CONTROLS`] distinguish: control characters and the like.
+    control: u64,
+    /// [`Class::Cjk`].
+    cjk: u64,
     slash: u64,
     apostrophe: u64,
     /// Bytes that are not ASCII.
@@ -77,8 +81,13 @@ impl Block {
     /// The first bytes of white space characters of `class` that are followed by something else in the segment.
     #[inline(always)]
     fn last_of(&self, class: u64, next: &Self) -> u64 {
-        let before_black = (self.valid & !self.white) >> 1 | (next.valid & !next.white) << 63;
-        class & before_black & !self.high | self.last_white
+        self.last_before(class, self.valid & !self.white, next.valid & !next.white)
+    }
+
+    /// The same, with what is something else in this block and in the next one.
+    #[inline(always)]
+    fn last_before(&self, class: u64, black: u64, next_black: u64) -> u64 {
+        class & (black >> 1 | next_black << 63) & !self.high | self.last_white
     }
 }
 
@@ -96,6 +105,9 @@ fn flood(seeds: u64, class: u64) -> u64 {
 
 /// How starts follow from masks.
 pub(crate) trait Rules {
+    /// Whether the rules read [`Block::control`].
+    const CONTROLS: bool = false;
+
     /// At the beginning of a text.
     fn new(grammar: Grammar) -> Self;
 
@@ -181,13 +193,12 @@ impl Rules for Gpt2Rules {
 /// A word takes the character before it if that is white space, or if it is a piece by itself otherwise. Line ends behind other characters
 /// are part of their piece (*absorbed*). White space ends behind its last line end, and before its last character if a word follows.
 pub(crate) struct LineRules<const CASES: bool> {
-    digits: Digits,
+    numbers: Numbers,
     contractions: bool,
     /// The carry: the last bit of each mask.
     word: u64,
     lower: u64,
     caseless: u64,
-    number: u64,
     other: u64,
     absorbed: u64,
     white: u64,
@@ -196,17 +207,27 @@ pub(crate) struct LineRules<const CASES: bool> {
     space: u64,
     /// Whether the first character of a run of other characters ends with the block before.
     behind_first: u64,
-    /// Number of digits so far in the run with which the block before ends, modulo 3.
-    counted: u32,
     /// Where the last contraction ended.
     contracted: usize,
     fixes: Fixes,
 }
 
-impl<const CASES: bool> LineRules<CASES> {
-    /// The starts of digits.
+/// Finds the starts of digits.
+struct Numbers {
+    digits: Digits,
+    /// The carry: the last bit of the mask.
+    number: u64,
+    /// Number of digits so far in the run with which the block before ends, modulo 3.
+    counted: u32,
+}
+
+impl Numbers {
+    fn new(digits: Digits) -> Self {
+        Self { digits, number: 0, counted: 0 }
+    }
+
     #[inline(always)]
-    fn numbers(&mut self, block: &Block) -> u64 {
+    fn starts(&mut self, block: &Block) -> u64 {
         let number = block.number;
         let first = number & !block.inner;
         let begins = run_starts(number, self.number);
@@ -232,41 +253,42 @@ impl<const CASES: bool> LineRules<CASES> {
         self.counted = counted % 3;
         starts
     }
+}
 
-    /// The starts behind the last line end of white space. `blank` is white space but for line ends.
-    #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "what `starts` knows of the block")]
-    fn behind_newlines(
-        &mut self,
-        text: &[u8],
-        at: usize,
-        block: &Block,
-        next: &Block,
-        blank: u64,
-        newline: u64,
-        around: &Around<'_>,
-    ) -> u64 {
-        let mut starts = blank & (newline << 1 | self.newline);
-        // A run of blanks behind a line end goes on with the line end in which the addition carries.
-        let (ends, reaches_end) = blank.overflowing_add(starts);
-        let remove_last = |starts: &mut u64, end: usize| {
-            *starts &= !(1 << (63 - (*starts & low(end)).leading_zeros()));
-        };
-        for end in bits(ends & block.newline) {
-            remove_last(&mut starts, end);
-        }
-        if reaches_end {
-            let more = (!(next.white & !next.newline)).trailing_zeros();
-            let ends_line = match more {
-                64 => around.reaches_newline(text, at + 128),
-                _ => next.newline >> more & 1 == 1,
-            };
-            if ends_line {
-                remove_last(&mut starts, 64);
-            }
-        }
-        starts
+/// The starts behind the last line end of white space. `blank` is white space but for line ends, and `carry` whether the block before ends
+/// with one.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "what `starts` knows of the block")]
+fn behind_newlines(
+    text: &[u8],
+    at: usize,
+    block: &Block,
+    next: &Block,
+    blank: u64,
+    newline: u64,
+    carry: u64,
+    around: &Around<'_>,
+) -> u64 {
+    let mut starts = blank & (newline << 1 | carry);
+    // A run of blanks behind a line end goes on with the line end in which the addition carries.
+    let (ends, reaches_end) = blank.overflowing_add(starts);
+    let remove_last = |starts: &mut u64, end: usize| {
+        *starts &= !(1 << (63 - (*starts & low(end)).leading_zeros()));
+    };
+    for end in bits(ends & block.newline) {
+        remove_last(&mut starts, end);
     }
+    if reaches_end {
+        let more = (!(next.white & !next.newline)).trailing_zeros();
+        let ends_line = match more {
+            64 => around.reaches_newline(text, at + 128),
+            _ => next.newline >> more & 1 == 1,
+        };
+        if ends_line {
+            remove_last(&mut starts, 64);
+        }
+    }
+    starts
 }
 
 impl<const CASES: bool> Rules for LineRules<CASES> {
@@ -274,15 +296,14 @@ impl<const CASES: bool> Rules for LineRules<CASES> {
         let (digits, contractions) = match grammar {
             Grammar::Lines { digits } => (digits, true),
             Grammar::Cases { digits, contractions } => (digits, contractions),
-            Grammar::Gpt2 => unreachable!("has its own rules"),
+            Grammar::Gpt2 | Grammar::DeepSeek => unreachable!("has its own rules"),
         };
         Self {
-            digits,
+            numbers: Numbers::new(digits),
             contractions,
             word: 0,
             lower: 0,
             caseless: 0,
-            number: 0,
             other: 0,
             absorbed: 0,
             white: 0,
@@ -290,7 +311,6 @@ impl<const CASES: bool> Rules for LineRules<CASES> {
             newline: 0,
             space: 0,
             behind_first: 0,
-            counted: 0,
             contracted: usize::MAX,
             fixes: Fixes::default(),
         }
@@ -325,10 +345,10 @@ impl<const CASES: bool> Rules for LineRules<CASES> {
         let (behind, carry) = block.inner.overflowing_add(free << 1 | self.behind_first);
         let behind_first = behind & !block.inner;
         let words = run_starts(word, self.word) & !(blank << 1 | self.blank) & !behind_first;
-        let numbers = self.numbers(block);
+        let numbers = self.numbers.starts(block);
         let mut starts = words | cases | numbers | free | run_starts(white, self.white) | block.last_of(blank, next);
         if newline | self.newline != 0 {
-            starts |= self.behind_newlines(text, at, block, next, blank, newline, around);
+            starts |= behind_newlines(text, at, block, next, blank, newline, self.newline, around);
         }
         starts = self.fixes.apply(starts);
         if self.contractions {
@@ -360,6 +380,105 @@ impl<const CASES: bool> Rules for LineRules<CASES> {
     }
 }
 
+/// [`Grammar::DeepSeek`].
+///
+/// A word takes the character before it if that is white space or a control character. A word of ASCII letters also takes an ASCII symbol that
+/// is a piece by itself otherwise; then it ends before the first letter or mark that is not ASCII. Line ends and white space are as in
+/// [`LineRules`], but for white space before a number or [`Class::Cjk`], which is one piece.
+pub(crate) struct DeepSeekRules {
+    numbers: Numbers,
+    /// The carry: the last bit of each mask.
+    word: u64,
+    prefix: u64,
+    cjk: u64,
+    symbol: u64,
+    absorbed: u64,
+    white: u64,
+    newline: u64,
+    space: u64,
+    control: u64,
+    /// Whether the block before ends with an ASCII symbol that a word may take.
+    lone: u64,
+    /// Whether it ends within a word that has taken one.
+    attached: u64,
+}
+
+impl Rules for DeepSeekRules {
+    const CONTROLS: bool = true;
+
+    fn new(_: Grammar) -> Self {
+        Self {
+            numbers: Numbers::new(Digits::Three),
+            word: 0,
+            prefix: 0,
+            cjk: 0,
+            symbol: 0,
+            absorbed: 0,
+            white: 0,
+            newline: 0,
+            space: 0,
+            control: 0,
+            lone: 0,
+            attached: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn starts(&mut self, text: &[u8], at: usize, block: &Block, next: &Block, around: &Around<'_>) -> Option<u64> {
+        let Block { cjk, control, .. } = *block;
+        let word = block.letter | block.mark;
+        let symbol = block.other & !control & !block.mark;
+        let blank = block.white & !block.newline;
+        let prefix = blank | control;
+        let absorbed = flood((symbol << 1 | self.symbol | self.absorbed) & block.newline, block.newline);
+        let white = block.white & !absorbed;
+        let newline = block.newline & !absorbed;
+
+        let free = run_starts(symbol, self.symbol) & !(block.space << 1 | self.space);
+        let ascii = block.letter & !block.high;
+        let lone = free & !block.high;
+        let attached = (lone << 1 | self.lone) & ascii;
+        // The addition carries to the end of the ASCII letters.
+        let (ends, carry) = ascii.overflowing_add(attached | self.attached);
+        let rests = ends & !ascii & word;
+        let words = run_starts(word, self.word) & !(prefix << 1 | self.prefix) & !attached | rests;
+
+        let black = |block: &Block| block.valid & !(block.white | block.number | block.cjk);
+        let whites = run_starts(white, self.white) | block.last_before(blank, black(block), black(next));
+        let mut starts = words | self.numbers.starts(block) | free | whites | run_starts(cjk, self.cjk);
+        if newline | self.newline != 0 {
+            starts |= behind_newlines(text, at, block, next, blank, newline, self.newline, around);
+        }
+        if control != 0 {
+            starts |= run_starts(control, self.control) | before_words(block, next);
+        }
+        self.word = word >> 63;
+        self.prefix = prefix >> 63;
+        self.cjk = cjk >> 63;
+        self.symbol = symbol >> 63;
+        self.absorbed = absorbed >> 63;
+        self.white = white >> 63;
+        self.newline = newline >> 63;
+        self.space = block.space >> 63;
+        self.control = control >> 63;
+        self.lone = lone >> 63;
+        self.attached = u64::from(carry);
+        Some(starts)
+    }
+}
+
+/// The first bytes of control characters that are followed by a letter or a mark.
+#[cold]
+fn before_words(block: &Block, next: &Block) -> u64 {
+    let both = |of: fn(&Block) -> u64| u128::from(of(next)) << 64 | u128::from(of(block));
+    let (word, inner) = (both(|block| block.letter | block.mark), both(|block| block.inner));
+    let first = bits(block.control & !block.inner);
+    first.fold(0, |starts, bit| {
+        let end = bit + 1 + (inner >> (bit + 1)).trailing_ones() as usize;
+        starts | ((word >> end & 1) as u64) << bit
+    })
+}
+
 /// What the rules and the blocks need to know about the text.
 pub(crate) struct Around<'a> {
     pub(crate) classes: &'static Classes,
@@ -373,6 +492,12 @@ impl Around<'_> {
             0..=0x7f => false,
             _ => self.classes.of(decode(text, at).0) == Class::White,
         }
+    }
+
+    /// Whether the character at `at` is one before which white space keeps its last character for itself.
+    fn is_black(&self, text: &[u8], at: usize) -> bool {
+        let character = if text[at].is_ascii() { u32::from(text[at]) } else { decode(text, at).0 };
+        self.classes.is_black(self.classes.of(character))
     }
 
     /// Whether white space from `at` on, without line ends, is followed by a line end.
@@ -411,7 +536,7 @@ struct Segment<'a, I> {
 impl<I: Isa> Segment<'_, I> {
     /// The masks of the block at `at`. The segment ends before an added token in it.
     #[inline(always)]
-    fn block(&mut self, at: usize) -> Block {
+    fn block<R: Rules>(&mut self, at: usize) -> Block {
         if at >= self.end {
             return Block::default();
         }
@@ -431,6 +556,8 @@ impl<I: Isa> Segment<'_, I> {
             newline: masks.newline,
             other: valid & !(masks.letter | masks.digit | masks.white | masks.high),
             mark: 0,
+            control: if R::CONTROLS { masks.control } else { 0 },
+            cjk: 0,
             slash: masks.slash,
             apostrophe: masks.apostrophe,
             high: masks.high,
@@ -490,7 +617,7 @@ impl<I: Isa> Segment<'_, I> {
             if class == Class::White {
                 let behind = at + bit + len;
                 let is_last = behind < self.end
-                    && !self.around.is_white(&self.text[..self.end], behind)
+                    && self.around.is_black(&self.text[..self.end], behind)
                     && self.around.added.at(&self.text[..self.end], behind).is_none_or(|found| found.id.is_none());
                 block.last_white |= u64::from(is_last) << bit;
             }
@@ -502,7 +629,9 @@ impl<I: Isa> Segment<'_, I> {
         block.number |= of(Class::Number);
         block.white |= of(Class::White);
         block.mark = of(Class::Mark);
-        block.other |= of(Class::Other) | of(Class::Mark);
+        block.control |= of(Class::Other);
+        block.cjk = of(Class::Cjk);
+        block.other |= of(Class::Other) | of(Class::Symbol) | of(Class::Mark);
     }
 }
 
@@ -523,14 +652,14 @@ pub(crate) fn scan<I: Isa, R: Rules, S: Sink>(
         let mut at = begin;
         let mut start = begin;
         segment.open = (Class::Other, 0);
-        let mut block = segment.block(at);
+        let mut block = segment.block::<R>(at);
         // The first start is implied.
         let mut known = !1;
         let mut is_clear = true;
         while is_clear && at < segment.end {
             let (base, mut count) = (at, 0);
             while at < segment.end && at - base < CHUNK {
-                let next = segment.block(at + 64);
+                let next = segment.block::<R>(at + 64);
                 let Some(starts) = rules.starts(&text[..segment.end], at, &block, &next, around) else {
                     is_clear = false;
                     break;
@@ -645,6 +774,7 @@ mod tests {
                 Grammar::Cases { .. } => {
                     scan::<_, LineRules<true>, _>(isa, grammar, around, text, positions, &mut pieces);
                 }
+                Grammar::DeepSeek => scan::<_, DeepSeekRules, _>(isa, grammar, around, text, positions, &mut pieces),
             }
             pieces
         }
@@ -674,8 +804,8 @@ mod tests {
     }
 
     fn check(text: &str, added: &Added) -> Result<(), TestCaseError> {
-        let around = Around { classes: Classes::get(), added };
         for grammar in Grammar::all() {
+            let around = Around { classes: grammar.classes(), added };
             let wanted = expected(grammar, added, text.as_bytes());
             for set in InstructionSet::available() {
                 let pieces = set.run(Scan(grammar, &around, text.as_bytes()));
@@ -709,7 +839,7 @@ mod tests {
         }
 
         #[test]
-        fn runs_may_be_longer_than_blocks(runs in proptest::collection::vec((0_usize..46, 1_usize..150), 0..12)) {
+        fn runs_may_be_longer_than_blocks(runs in proptest::collection::vec((0..crate::grammar::tests::PARTS.len(), 1_usize..150), 0..12)) {
             let text: String = runs.iter().map(|&(part, times)| crate::grammar::tests::PARTS[part].repeat(times)).collect();
             check(&text, &none())?;
             check(&text, &some())?;
@@ -718,7 +848,8 @@ mod tests {
 
     #[test]
     fn chunks_do_not_show() {
-        let line = "The windrow's 1234 rows (don't) — ÉTÉ\n\n   if (a[0] != 'x') {\t\t\n  \n";
+        let line =
+            "The windrow's 1234 rows (don't) — ÉTÉ\n\n   if (a[0] != 'x') {\t\t\n  \n日本語 1中, l'eté\0x\u{200d}é";
         let text = line.repeat(if cfg!(miri) { 2 } else { 400 });
         check(&text, &none()).unwrap();
         check(&text, &some()).unwrap();

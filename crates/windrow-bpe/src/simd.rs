@@ -19,6 +19,8 @@ pub(crate) struct Masks {
     pub(crate) space: u64,
     /// `\r` and `\n`.
     pub(crate) newline: u64,
+    /// ASCII control characters that are no white space.
+    pub(crate) control: u64,
     pub(crate) slash: u64,
     pub(crate) apostrophe: u64,
     /// Bytes that are not ASCII.
@@ -200,6 +202,7 @@ impl Isa for Swar {
             put(&mut masks.space, equal(b' '));
             put(&mut masks.white, in_range(word, 9, 13) | equal(b' '));
             put(&mut masks.newline, equal(b'\r') | equal(b'\n'));
+            put(&mut masks.control, in_range(word, 0, 8) | in_range(word, 14, 31) | equal(0x7f));
             put(&mut masks.slash, equal(b'/'));
             put(&mut masks.apostrophe, equal(b'\''));
             put(&mut masks.high, word & splat(0x80));
@@ -209,6 +212,7 @@ impl Isa for Swar {
             }
         }
         masks.added &= low(text.len());
+        masks.control &= low(text.len());
         masks
     }
 
@@ -317,14 +321,17 @@ pub(crate) mod x86 {
         let x = unsafe { _mm512_maskz_loadu_epi8(low(text.len()), text.as_ptr().cast()) };
         let v = |byte: u8| _mm512_set1_epi8(byte as i8);
         let equal = |byte: u8| _mm512_cmpeq_epi8_mask(x, v(byte));
+        let below = |end: u8| _mm512_cmplt_epu8_mask(x, v(end));
         let space = equal(b' ');
+        let white = space | _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, v(9)), v(5));
         Masks {
             letter: _mm512_cmplt_epu8_mask(_mm512_sub_epi8(_mm512_or_si512(x, v(0x20)), v(b'a')), v(26)),
             upper: _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, v(b'A')), v(26)),
             digit: _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, v(b'0')), v(10)),
-            white: space | _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, v(9)), v(5)),
+            white,
             space,
             newline: equal(b'\r') | equal(b'\n'),
+            control: (below(b' ') & !white | equal(0x7f)) & low(text.len()),
             slash: equal(b'/'),
             apostrophe: equal(b'\''),
             high: _mm512_movepi8_mask(x),
@@ -393,12 +400,14 @@ pub(crate) mod x86 {
             masks.digit |= bits(below(_mm256_sub_epi8(x, v(b'0')), 10));
             masks.white |= space | bits(below(_mm256_sub_epi8(x, v(9)), 5));
             masks.space |= space;
+            masks.control |= bits(below(x, b' ')) | equal(0x7f);
             masks.newline |= equal(b'\r') | equal(b'\n');
             masks.slash |= equal(b'/');
             masks.apostrophe |= equal(b'\'');
             masks.high |= bits(x);
             masks.added |= equal(added[0]) | equal(added[1]);
         }
+        masks.control &= !masks.white;
         masks
     }
 
@@ -477,7 +486,8 @@ pub(crate) mod x86 {
             };
             // SAFETY: `self` exists, so the CPU has this feature.
             let masks = unsafe { classify_256(block, added) };
-            Masks { added: masks.added & low(text.len()), ..masks }
+            let valid = low(text.len());
+            Masks { added: masks.added & valid, control: masks.control & valid, ..masks }
         }
 
         #[inline(always)]
@@ -546,6 +556,8 @@ mod tests {
                 assert_eq!(has(masks.white), *byte == b' ' || (9..14).contains(byte), "{byte}");
                 assert_eq!(has(masks.space), *byte == b' ', "{byte}");
                 assert_eq!(has(masks.newline), *byte == b'\n' || *byte == b'\r', "{byte}");
+                let is_white = (9..14).contains(byte);
+                assert_eq!(has(masks.control), byte.is_ascii_control() && !is_white, "{byte}");
                 assert_eq!(has(masks.slash), *byte == b'/', "{byte}");
                 assert_eq!(has(masks.apostrophe), *byte == b'\'', "{byte}");
                 assert_eq!(has(masks.high), !byte.is_ascii(), "{byte}");

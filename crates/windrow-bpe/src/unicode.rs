@@ -3,13 +3,14 @@
 //! `examples/classes.rs` makes the table from the registry crate `regex-syntax` 0.8.11. It is part of this crate because a later version
 //! of a library would know more characters, and give other ids.
 
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 /// What the patterns of well-known models distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Class {
-    /// Anything else.
+    /// Anything else. With [`Classes::get`], `\p{P}` and `\p{S}` too.
     Other = 0,
     /// `\p{Lu}` and `\p{Lt}`.
     Upper = 1,
@@ -23,14 +24,22 @@ pub(crate) enum Class {
     Number = 5,
     /// `\s`.
     White = 6,
+    /// `\p{P}` and `\p{S}`, with [`Classes::of_deepseek`].
+    Symbol = 7,
+    /// [`CJK`], with [`Classes::of_deepseek`].
+    Cjk = 8,
 }
+
+/// Chinese characters, hiragana and katakana, as the patterns of DeepSeek have them: not all are letters.
+const CJK: [RangeInclusive<usize>; 2] = [0x3040..=0x30ff, 0x4e00..=0x9fa5];
 
 impl Class {
     /// Number of classes.
-    pub(crate) const COUNT: usize = 7;
+    pub(crate) const COUNT: usize = 9;
 
-    const ALL: [Self; Self::COUNT] =
-        [Self::Other, Self::Upper, Self::Lower, Self::Caseless, Self::Mark, Self::Number, Self::White];
+    /// The classes of [`RUNS`].
+    const STORED: [Self; 8] =
+        [Self::Other, Self::Upper, Self::Lower, Self::Caseless, Self::Mark, Self::Number, Self::White, Self::Symbol];
 
     pub(crate) fn is_letter(self) -> bool {
         matches!(self, Self::Upper | Self::Lower | Self::Caseless)
@@ -60,29 +69,56 @@ pub(crate) struct Classes {
     plane: Box<[Class; PLANE]>,
     /// The ends of the runs behind the first plane, ascending, and their classes.
     runs: Vec<(u32, Class)>,
+    /// Whether numbers and [`Class::Cjk`] are split from a text first, so that the text before them ends there.
+    splits_first: bool,
 }
 
 impl Classes {
-    /// The table, made at first use.
+    /// The table of most grammars, made at first use.
     pub(crate) fn get() -> &'static Self {
         static CLASSES: OnceLock<Classes> = OnceLock::new();
-        made_once(&CLASSES, Self::new)
+        made_once(&CLASSES, || {
+            Self::new(|class| match class {
+                Class::Symbol => Class::Other,
+                class => class,
+            })
+        })
     }
 
-    fn new() -> Self {
+    /// The table of [`Grammar::DeepSeek`](crate::Grammar::DeepSeek), made at first use.
+    pub(crate) fn of_deepseek() -> &'static Self {
+        static CLASSES: OnceLock<Classes> = OnceLock::new();
+        made_once(&CLASSES, || {
+            let mut classes = Self::new(|class| class);
+            CJK.into_iter().for_each(|range| classes.plane[range].fill(Class::Cjk));
+            Self { splits_first: true, ..classes }
+        })
+    }
+
+    /// `class_of` says what becomes of a stored class.
+    fn new(class_of: impl Fn(Class) -> Class) -> Self {
         let mut plane = Box::new([Class::Other; PLANE]);
         let mut runs = Vec::new();
         let mut begin = 0;
         for run in RUNS.as_chunks::<3>().0 {
             let word = u32::from_le_bytes([run[0], run[1], run[2], 0]);
-            let (end, class) = (word & 0x1f_ffff, Class::ALL[(word >> 21) as usize]);
+            let (end, class) = (word & 0x1f_ffff, class_of(Class::STORED[(word >> 21) as usize]));
             plane[begin..PLANE.min(end as usize)].fill(class);
             begin = PLANE.min(end as usize);
             if end as usize > PLANE {
                 runs.push((end, class));
             }
         }
-        Self { plane, runs }
+        Self { plane, runs, splits_first: false }
+    }
+
+    /// Whether `(?!\S)` fails before a character: not before white space, nor where the text ends because it is split first.
+    pub(crate) fn is_black(&self, class: Class) -> bool {
+        match class {
+            Class::White | Class::Cjk => false,
+            Class::Number => !self.splits_first,
+            _ => true,
+        }
     }
 
     #[inline(always)]
@@ -166,6 +202,23 @@ mod tests {
         assert_eq!(of('—'), Class::Other);
         // Letters of Unicode 16 and 17.
         assert_eq!((of('\u{105d2}'), of('\u{a7ce}')), (Class::Caseless, Class::Other));
+    }
+
+    #[test]
+    fn symbols_and_kana_are_classes_of_deepseek() {
+        let (classes, others) = (Classes::of_deepseek(), Classes::get());
+        let of = |character: char| classes.of(u32::from(character));
+        assert!("—$+_'。😀｜".chars().all(|character| of(character) == Class::Symbol));
+        assert!("一龥\u{3040}\u{3099}゛゠・ーヿ".chars().all(|character| of(character) == Class::Cjk));
+        assert!("\0\u{7f}\u{200d}\u{e000}\u{10ffff}".chars().all(|character| of(character) == Class::Other));
+        assert_eq!((of('々'), of('\u{9fa6}'), of('、')), (Class::Caseless, Class::Caseless, Class::Symbol));
+        for character in 0..=0x10_ffff {
+            match (classes.of(character), others.of(character)) {
+                (Class::Symbol, other) => assert_eq!(other, Class::Other),
+                (Class::Cjk, _) => assert!(CJK.iter().any(|range| range.contains(&(character as usize)))),
+                (class, other) => assert_eq!(class, other),
+            }
+        }
     }
 
     #[test]

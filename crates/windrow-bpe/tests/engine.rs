@@ -8,7 +8,7 @@ use windrow::Pool;
 use windrow_bpe::{AddedToken, BpeEngine, Definition, Digits, EngineOptions, Grammar, Ragged, merge_by_definition};
 
 /// Texts of which vocabularies and documents are made: letters of several scripts, marks, digits, white space, contractions, added tokens.
-const PARTS: [&str; 34] = [
+const PARTS: [&str; 36] = [
     "a",
     "b",
     "ab",
@@ -39,6 +39,8 @@ const PARTS: [&str; 34] = [
     "\u{1112}\u{1161}",
     "😀",
     "\u{3000}",
+    "\0",
+    "\u{200d}",
     "<e>",
     "<ee",
     "<e>>",
@@ -96,15 +98,31 @@ fn case(grammar: Grammar, vocabulary: &Vocabulary, ignore_merges: bool, nfc: boo
     }
 }
 
+/// The matches of the first regex, and between these the pieces by the others.
+fn pieces<'t>(regexes: &[fancy_regex::Regex], text: &'t str) -> Vec<&'t [u8]> {
+    let Some((regex, others)) = regexes.split_first().filter(|_| !text.is_empty()) else {
+        return (!text.is_empty()).then_some(text.as_bytes()).into_iter().collect();
+    };
+    let (mut begin, mut all) = (0, Vec::new());
+    for found in regex.find_iter(text).map(Result::unwrap) {
+        all.extend(pieces(others, &text[begin..found.start()]));
+        all.push(found.as_str().as_bytes());
+        begin = found.end();
+    }
+    all.extend(pieces(others, &text[begin..]));
+    all
+}
+
 impl Case {
     /// The ids of a text, step by step as the reference does it.
     fn expected(&self, text: &str) -> Vec<u32> {
-        let regex = fancy_regex::Regex::new(&self.definition.grammar.pattern()).unwrap();
+        let patterns = self.definition.grammar.patterns();
+        let regexes: Vec<_> = patterns.iter().map(|pattern| fancy_regex::Regex::new(pattern).unwrap()).collect();
         let ids: HashMap<&[u8], u32> = self.definition.tokens.iter().map(|(token, id)| (&token[..], *id)).collect();
         let mut out = Vec::new();
         let plain = |text: &str, out: &mut Vec<u32>| {
             let text: String = if self.definition.nfc { text.nfc().map(|(c, _)| c).collect() } else { text.to_owned() };
-            for piece in regex.find_iter(&text).map(|found| found.unwrap().as_str().as_bytes()) {
+            for piece in pieces(&regexes, &text) {
                 match ids.get(piece) {
                     Some(&id) if self.definition.ignore_merges => out.push(id),
                     _ => out.extend(merge_by_definition(piece, &self.merges).iter().map(|part| ids[&part[..]])),
@@ -132,7 +150,7 @@ impl Case {
 }
 
 fn grammars() -> Vec<Grammar> {
-    let mut all = vec![Grammar::Gpt2];
+    let mut all = vec![Grammar::Gpt2, Grammar::DeepSeek];
     for digits in [Digits::One, Digits::Three] {
         all.push(Grammar::Lines { digits });
         all.extend([true, false].map(|contractions| Grammar::Cases { digits, contractions }));

@@ -495,7 +495,7 @@ impl Split {
                     splits.push(Self::Prefix);
                 }
                 if flag("use_regex", true)? {
-                    let regex = Regex::new(&Grammar::Gpt2.pattern()).ok()?;
+                    let regex = Regex::new(&Grammar::Gpt2.patterns()[0]).ok()?;
                     splits.push(Self::Regex { regex, behavior: Behavior::Isolated, is_inverted: false });
                 }
                 Self::Bytes

@@ -484,7 +484,8 @@ fn pre_tokenizer(node: &Value, steps: &mut Vec<PreTokenizer>) -> Result<(), Stri
                 steps.push(PreTokenizer::Prefix);
             }
             if flag("use_regex", true)? {
-                steps.push(PreTokenizer::Matches { matches: matches(&Grammar::Gpt2.pattern())?, keeps_others: true });
+                let matches = matches(&Grammar::Gpt2.patterns()[0])?;
+                steps.push(PreTokenizer::Matches { matches, keeps_others: true });
             }
             PreTokenizer::Bytes
         }

@@ -140,7 +140,7 @@ impl Embedded {
         let special = self.special.iter();
         let added =
             special.map(|&(token, id)| windrow_bpe::AddedToken::new(token, options.special_in_text.then_some(id)));
-        let grammar = Grammar::from_pattern(self.pattern).ok_or("not a known pattern")?;
+        let grammar = Grammar::from_patterns(&[self.pattern]).ok_or("not a known pattern")?;
         let added: Vec<_> = added.collect();
         Ok(Bpe::of_ranks(BpeEngine::of_ranks(grammar, &lengths, bytes, &added, &options.of_engine())?))
     }

@@ -95,18 +95,29 @@ fn pre_tokenizer(node: Option<&Value>) -> Result<Grammar, String> {
     };
     match members_of(node, "pretokenizers").as_slice() {
         [bytes] if splits_bytes(bytes, true) => Ok(Grammar::Gpt2),
-        [split, bytes] if kind(split) == "Split" && splits_bytes(bytes, false) => {
-            // The patterns have no character outside their matches, so it does not matter what becomes of others.
-            let isolates = matches!(
-                (split.get("behavior").and_then(Value::as_str), split.get("invert").and_then(Value::as_bool)),
-                (Some("Isolated"), Some(false)) | (Some("Removed"), Some(true))
-            );
-            let pattern = split.get("pattern").and_then(|pattern| pattern.get("Regex")?.as_str());
-            let grammar = pattern.filter(|_| isolates).and_then(Grammar::from_pattern);
+        [splits @ .., bytes]
+            if !splits.is_empty()
+                && splits.iter().all(|split| kind(split) == "Split")
+                && splits_bytes(bytes, false) =>
+        {
+            let pattern = |split| isolated(split, splits.len() == 1);
+            let patterns = splits.iter().map(pattern).collect::<Option<Vec<&str>>>();
+            let grammar = patterns.and_then(|patterns| Grammar::from_patterns(&patterns));
             grammar.ok_or_else(|| "windrow does not know the pattern of the pre-tokenizer".to_owned())
         }
         _ => Err("the pre-tokenizer is not a known pattern followed by ByteLevel".to_owned()),
     }
+}
+
+/// The regex of a split that makes pieces of its matches. One that `is_only` may remove other text: a pattern that splits without others has no
+/// character outside its matches.
+fn isolated(split: &Value, is_only: bool) -> Option<&str> {
+    let isolates = match (split.get("behavior")?.as_str()?, split.get("invert")?.as_bool()?) {
+        ("Isolated", inverts) => !inverts,
+        ("Removed", inverts) => inverts && is_only,
+        _ => false,
+    };
+    split.get("pattern")?.get("Regex")?.as_str().filter(|_| isolates)
 }
 
 /// The ids that the post-processor puts around a single text.

@@ -5,6 +5,8 @@ use tokenizers_023::Tokenizer as Oracle;
 use windrow_tokenizers::engine::{BYTE_CHARACTERS, Ragged};
 use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
 
+use crate::tokenizer_routes::{self, DEEPSEEK, Random};
+
 /// Byte-level, with a few merges, an added token and a template.
 fn file() -> Value {
     let bytes = BYTE_CHARACTERS.iter().zip(0..).map(|(character, id)| (character.to_string(), json!(id)));
@@ -42,6 +44,75 @@ fn bytes_of(use_regex: bool) -> Value {
 pub(crate) fn split(pattern: &str) -> Value {
     let split = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
     json!({"type": "Sequence", "pretokenizers": [split, bytes_of(false)]})
+}
+
+/// The pre-tokenizer of DeepSeek V3, whose file has line ends in its regexes as themselves.
+fn deepseek() -> Value {
+    let spelled = DEEPSEEK.map(|regex| regex.replace(r"\r", "\r").replace(r"\n", "\n"));
+    let mut members: Vec<Value> = spelled.iter().map(|regex| tokenizer_routes::split(regex)).collect();
+    members.push(bytes_of(false));
+    json!({"type": "Sequence", "pretokenizers": members})
+}
+
+/// Random texts of all classes of characters that the patterns of DeepSeek distinguish, by windrow's own engine.
+#[test]
+fn deepseek_takes_the_path_of_known_patterns() {
+    const PARTS: [&str; 44] = [
+        "a",
+        "b",
+        "ab",
+        "abc",
+        "B",
+        "é",
+        "ÉB",
+        "ǅ",
+        "ʰ",
+        "한",
+        "々",
+        "\u{9fa6}",
+        "中文",
+        "か",
+        "ー",
+        "・",
+        "゠",
+        "\u{3040}",
+        "\u{3099}",
+        "\u{301}",
+        "\u{fe0f}",
+        "\u{1d165}",
+        "1",
+        "23",
+        "½",
+        "٣",
+        " ",
+        "  ",
+        "\t",
+        "\n",
+        "\r\n",
+        "\u{a0}",
+        "\u{3000}",
+        "\u{85}",
+        ".",
+        "!?",
+        "'",
+        "_",
+        "。",
+        "😀",
+        "\0",
+        "\u{7f}",
+        "\u{200d}",
+        "<s>",
+    ];
+    let file = with(&[("/pre_tokenizer", deepseek())]);
+    let texts = Random(48).texts(if cfg!(debug_assertions) { 3000 } else { 30_000 }, &PARTS, 120);
+    let bytes = tokenizer_routes::engine_of(&file, &texts);
+    let known = tokenizer_routes::engine_of(&with(&[]), &TEXTS);
+    assert_eq!(bytes, known);
+    for (place, value) in [("behavior", json!("Removed")), ("invert", json!(true))] {
+        let mut other = deepseek();
+        other["pretokenizers"][2][place] = value;
+        tokenizer_routes::engine_of(&with(&[("/pre_tokenizer", other)]), &texts[..300]);
+    }
 }
 
 fn template() -> Value {
@@ -82,6 +153,8 @@ fn admitted_files_have_the_ids_of_the_reference() {
     let cases = [
         vec![],
         vec![("/pre_tokenizer", split(LINES))],
+        vec![("/pre_tokenizer", deepseek())],
+        vec![("/pre_tokenizer", deepseek()), ("/normalizer", json!({"type": "NFC"}))],
         vec![("/normalizer", json!({"type": "NFC"}))],
         vec![("/normalizer", json!({"type": "Sequence", "normalizers": []}))],
         vec![("/model/ignore_merges", json!(true))],

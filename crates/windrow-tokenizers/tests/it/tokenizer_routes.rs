@@ -33,7 +33,7 @@ pub(crate) fn patterns() -> [String; 5] {
         Grammar::Cases { digits: Digits::Three, contractions: true },
         Grammar::Cases { digits: Digits::One, contractions: false },
     ]
-    .map(Grammar::pattern)
+    .map(|grammar| grammar.patterns().concat())
 }
 
 pub(crate) const RELEASED: &str = "tokenizers 0.23.2";

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `gpt2` | `gpt2.json`, `r50k_base`, random ones |
 //! | `lines` | `qwen2_5.json`, `cl100k_base`, its merges with other counts of digits, random ones |
+//! | `deepseek` | `deepseek_v3.json`, the merges of `o200k_base` with its patterns, random ones |
 //! | `parts` | random files of all models and steps, whose texts are cut into parts |
 //! | `cases` | `mistral_nemo.json`, `o200k_base`, its merges with the other patterns of the family, random ones |
 //!
@@ -68,7 +69,7 @@ fn options() -> Result<Options, String> {
     }
     let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
     let data = data.or_else(|| std::env::var_os("WINDROW_DATA").map(PathBuf::from)).unwrap_or_else(beside);
-    let family = family.ok_or("--family is missing; it is gpt2, lines, cases or parts")?;
+    let family = family.ok_or("--family is missing; it is gpt2, lines, cases, deepseek or parts")?;
     if model.is_some() && family.is_some() {
         return Err("--model applies only to the `parts` family".to_owned());
     }
@@ -79,7 +80,9 @@ fn main() -> ExitCode {
     let options = match options() {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("error: {error}\nhint: --family gpt2|lines|cases|parts --minutes N [--seed S] [--data DIR]");
+            eprintln!(
+                "error: {error}\nhint: --family gpt2|lines|cases|deepseek|parts --minutes N [--seed S] [--data DIR]"
+            );
             return ExitCode::from(64);
         }
     };

@@ -20,6 +20,7 @@ pub(crate) enum Family {
     Gpt2,
     Lines,
     Cases,
+    DeepSeek,
 }
 
 impl Family {
@@ -28,6 +29,7 @@ impl Family {
             "gpt2" => Self::Gpt2,
             "lines" => Self::Lines,
             "cases" => Self::Cases,
+            "deepseek" => Self::DeepSeek,
             _ => return None,
         })
     }
@@ -36,6 +38,7 @@ impl Family {
         let both = [Digits::One, Digits::Three];
         match self {
             Self::Gpt2 => vec![Grammar::Gpt2],
+            Self::DeepSeek => vec![Grammar::DeepSeek],
             Self::Lines => both.map(|digits| Grammar::Lines { digits }).to_vec(),
             Self::Cases => {
                 let cases = |digits| [false, true].map(|contractions| Grammar::Cases { digits, contractions });
@@ -79,6 +82,8 @@ impl Source {
                 2 => Self::Embedded("o200k_base"),
                 _ => other("o200k_base", rng),
             },
+            Family::DeepSeek if rng.below(4) == 0 => other("o200k_base", rng),
+            Family::DeepSeek => Self::File("deepseek_v3.json"),
         }
     }
 
@@ -206,7 +211,7 @@ fn released(name: &str, grammar: Option<Grammar>) -> Value {
         model.insert(option.to_owned(), value);
     }
     let pattern = file["pre_tokenizer"]["pattern"]["Regex"].as_str().expect("a pattern").to_owned();
-    file["pre_tokenizer"] = pre_tokenizer(grammar.map_or(pattern, Grammar::pattern));
+    file["pre_tokenizer"] = pre_tokenizer(&grammar.map_or_else(|| vec![pattern], Grammar::patterns));
     file
 }
 
@@ -214,12 +219,14 @@ fn byte_level(use_regex: bool) -> Value {
     json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex})
 }
 
-fn pre_tokenizer(pattern: String) -> Value {
-    if pattern == Grammar::Gpt2.pattern() {
+fn pre_tokenizer(patterns: &[String]) -> Value {
+    if patterns == Grammar::Gpt2.patterns() {
         return byte_level(true);
     }
-    let split = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
-    json!({"type": "Sequence", "pretokenizers": [split, byte_level(false)]})
+    let split =
+        |pattern| json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
+    let members: Vec<Value> = patterns.iter().map(split).chain([byte_level(false)]).collect();
+    json!({"type": "Sequence", "pretokenizers": members})
 }
 
 /// What a file says, as data.
@@ -247,12 +254,11 @@ fn definition(file: &Value, oracle: &Oracle, options: &LoadOptions) -> Definitio
             normalized: flag("normalized"),
         }
     });
-    let pattern = match &file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] {
-        Value::String(pattern) => pattern.clone(),
-        _ => Grammar::Gpt2.pattern(),
-    };
+    let members = file["pre_tokenizer"]["pretokenizers"].as_array().into_iter().flatten();
+    let patterns: Vec<&str> = members.filter_map(|member| member["pattern"]["Regex"].as_str()).collect();
+    let grammar = if patterns.is_empty() { Some(Grammar::Gpt2) } else { Grammar::from_patterns(&patterns) };
     Definition {
-        grammar: Grammar::from_pattern(&pattern).expect("a known pattern"),
+        grammar: grammar.expect("known patterns"),
         tokens,
         merges: merges.collect(),
         ignore_merges: file["model"]["ignore_merges"] == json!(true),
@@ -328,7 +334,7 @@ fn random(family: Family, generator: &mut Generator) -> Value {
         "version": "1.0",
         "added_tokens": added,
         "normalizer": if rng.below(3) == 0 { json!({"type": "NFC"}) } else { Value::Null },
-        "pre_tokenizer": pre_tokenizer(grammars[rng.index(grammars.len())].pattern()),
+        "pre_tokenizer": pre_tokenizer(&grammars[rng.index(grammars.len())].patterns()),
         "post_processor": if rng.below(3) == 0 { template } else { Value::Null },
         "decoder": Value::Null,
         "model": {
