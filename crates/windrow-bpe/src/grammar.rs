@@ -31,8 +31,8 @@ pub enum Grammar {
         /// Whether a word includes a contraction that follows it.
         contractions: bool,
     },
-    /// DeepSeek V3 and R1: numbers, then Chinese characters and kana, are split from a text first. Words take an ASCII symbol before them if
-    /// they are of ASCII letters, and otherwise white space or a control character.
+    /// DeepSeek V3 and R1: numbers, then runs of Chinese characters and kana, are split from a text first. Words take an ASCII symbol before them
+    /// if they are of ASCII letters, and otherwise white space or a control character.
     DeepSeek,
 }
 
@@ -89,9 +89,7 @@ impl Grammar {
         Self::all().into_iter().find(|grammar| grammar.patterns() == spelled)
     }
 
-    /// The patterns, as regexes. Each splits the stretches without a match of the patterns before, as if each stretch were a text.
-    ///
-    /// Matches are pieces, and so are the stretches without a match of any pattern, which [`DeepSeek`](Self::DeepSeek) alone has.
+    /// The patterns, as regexes. Each splits every piece of the patterns before as if it were a text: into matches and what is between them.
     pub fn patterns(self) -> Vec<String> {
         if self == Self::DeepSeek {
             return DEEPSEEK.map(str::to_owned).to_vec();
@@ -351,7 +349,8 @@ impl Text<'_> {
         let (class, len) = self.character(start);
         match class {
             Class::Number => return self.number(start, Digits::Three),
-            Class::Cjk => return self.run(start, |class| class == Class::Cjk),
+            Class::Cjk | Class::CjkSymbol => return self.run(start, |other| other == class),
+            Class::CjkOther => return self.others(start, class, |class| class == Class::Cjk),
             Class::Symbol => {
                 let letters = self.bytes[start + len..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
                 return if len == 1 && letters > 0 { start + 1 + letters } else { self.symbols(start) };
@@ -362,20 +361,28 @@ impl Text<'_> {
         if is_word(class) {
             return self.run(start, is_word);
         }
-        if !self.is_newline(start) && self.class(start + len).is_some_and(is_word) {
-            return self.run(start + len, is_word);
-        }
         if class == Class::White {
+            if !self.is_newline(start) && self.class(start + len).is_some_and(is_word) {
+                return self.run(start + len, is_word);
+            }
             let takes_symbols = self.bytes[start] == b' ' && self.class(start + 1) == Some(Class::Symbol);
             return if takes_symbols { self.symbols(start + 1) } else { self.lines_or_white(start) };
         }
-        // Nothing matches before the next character of another class, or the last of these if a word takes it.
+        self.others(start, class, is_word)
+    }
+
+    /// The end of a run of `class`, in which nothing matches. A word takes the last character of the run.
+    fn others(&self, start: usize, class: Class, is_word: impl Fn(Class) -> bool) -> usize {
         let (mut at, mut last) = (start, start);
-        while self.class(at) == Some(Class::Other) {
+        while self.class(at) == Some(class) {
             last = at;
             at += self.character(at).1;
         }
-        if last > start && self.class(at).is_some_and(is_word) { last } else { at }
+        match self.class(at).is_some_and(&is_word) {
+            true if last == start => self.run(at, is_word),
+            true => last,
+            false => at,
+        }
     }
 
     /// `[\p{P}\p{S}]+[\r\n]*`
@@ -417,67 +424,11 @@ pub(crate) mod tests {
     }
 
     /// Characters of every class that a pattern names, and combinations that are special to one.
-    pub(crate) const PARTS: [&str; 60] = [
-        "a",
-        "b",
-        "s",
-        "t",
-        "re",
-        "ll",
-        "ve",
-        "d",
-        "A",
-        "S",
-        "LL",
-        "Re",
-        "ſ",
-        "'",
-        "'",
-        "'s",
-        "'S",
-        "1",
-        "23",
-        "½",
-        "٣",
-        " ",
-        " ",
-        "  ",
-        "\t",
-        "\n",
-        "\r",
-        "\r\n",
-        "\n\n",
-        "\u{a0}",
-        "\u{3000}",
-        "\u{85}",
-        ".",
-        "!?",
-        "/",
-        "—",
-        "😀",
-        "\u{301}",
-        "\u{fe0f}",
-        "é",
-        "É",
-        "ǅ",
-        "中",
-        "ー",
-        "ʰ",
-        "\u{0}",
-        "\u{1}",
-        "\u{7f}",
-        "\u{200d}",
-        "\u{e000}",
-        "\u{10ffff}",
-        "한",
-        "\u{9fa6}",
-        "か",
-        "\u{3040}",
-        "\u{3099}",
-        "・",
-        "$",
-        "。",
-        "\u{1d165}",
+    pub(crate) const PARTS: [&str; 61] = [
+        "a", "b", "s", "t", "re", "ll", "ve", "d", "A", "S", "LL", "Re", "ſ", "'", "'", "'s", "'S", "1", "23", "½",
+        "٣", " ", " ", "  ", "\t", "\n", "\r", "\r\n", "\n\n", "\u{a0}", "\u{3000}", "\u{85}", ".", "!?", "/", "—",
+        "😀", "\u{301}", "\u{fe0f}", "é", "É", "ǅ", "中", "ー", "ʰ", "\u{0}", "\u{1}", "\u{7f}", "\u{200d}",
+        "\u{e000}", "\u{378}", "한", "\u{9fa6}", "か", "\u{3040}", "\u{3099}", "・", "$", "。", "\u{1ab0}", "゛",
     ];
 
     pub(crate) fn texts() -> impl Strategy<Value = String> {
@@ -496,24 +447,19 @@ pub(crate) mod tests {
         assert_eq!(Grammar::from_patterns(&DEEPSEEK[..2]), None);
     }
 
-    /// What a pattern makes of the pieces without a match so far, which are `false`.
-    fn split<'t>(pieces: Vec<(&'t str, bool)>, pattern: &str) -> Vec<(&'t str, bool)> {
+    /// The pieces that a pattern makes of those before.
+    fn split<'t>(pieces: Vec<&'t str>, pattern: &str) -> Vec<&'t str> {
         let regex = fancy_regex::Regex::new(pattern).unwrap();
         let mut all = Vec::new();
-        for (piece, is_match) in pieces {
-            if is_match {
-                all.push((piece, true));
-                continue;
-            }
+        for piece in pieces {
             let mut begin = 0;
             for found in regex.find_iter(piece).map(Result::unwrap) {
-                all.push((&piece[begin..found.start()], false));
-                all.push((found.as_str(), true));
+                all.extend([&piece[begin..found.start()], found.as_str()]);
                 begin = found.end();
             }
-            all.push((&piece[begin..], false));
+            all.push(&piece[begin..]);
         }
-        all.retain(|(piece, _)| !piece.is_empty());
+        all.retain(|piece| !piece.is_empty());
         all
     }
 
@@ -524,7 +470,10 @@ pub(crate) mod tests {
         assert_eq!(pieces("l'été d'après"), ["l", "'", "été", " d", "'apr", "ès"]);
         assert_eq!(pieces("!!a !a _b"), ["!!", "a", " !", "a", " _", "b"]);
         assert_eq!(pieces("\0\0a\0\0 \0"), ["\0", "\0a", "\0\0", " ", "\0"]);
-        assert_eq!(pieces("か\u{3099}\u{301}"), ["か\u{3099}", "\u{301}"]);
+        assert_eq!(
+            pieces("か\u{3099}\u{301}ー・\u{3040}\u{3040}か゛。"),
+            ["か\u{3099}", "\u{301}", "ー", "・", "\u{3040}", "\u{3040}か", "゛", "。"]
+        );
     }
 
     proptest! {
@@ -534,8 +483,7 @@ pub(crate) mod tests {
         fn pieces_are_those_of_the_regex(text in texts()) {
             for grammar in Grammar::all() {
                 let patterns = grammar.patterns();
-                let split = patterns.iter().fold(vec![(&text[..], false)], |pieces, pattern| split(pieces, pattern));
-                let expected: Vec<&str> = split.into_iter().map(|(piece, _)| piece).collect();
+                let expected = patterns.iter().fold(vec![&text[..]], |pieces, pattern| split(pieces, pattern));
                 prop_assert_eq!(pieces(grammar, &text), expected, "{:?}", grammar);
             }
         }

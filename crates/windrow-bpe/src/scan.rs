@@ -63,10 +63,15 @@ pub(crate) struct Block {
     /// All that is no letter, number or white space.
     other: u64,
     mark: u64,
-    /// What is in no class that rules with [`Rules::CONTROLS`] distinguish: control characters and the like.
+    /// Control characters and others that are no letter, mark, number, white space, punctuation or symbol. The mask is complete if the rules have
+    /// [`Rules::CONTROLS`].
     control: u64,
     /// [`Class::Cjk`].
     cjk: u64,
+    /// [`Class::CjkSymbol`].
+    cjk_symbol: u64,
+    /// [`Class::CjkOther`].
+    cjk_other: u64,
     slash: u64,
     apostrophe: u64,
     /// Bytes that are not ASCII.
@@ -105,7 +110,7 @@ fn flood(seeds: u64, class: u64) -> u64 {
 
 /// How starts follow from masks.
 pub(crate) trait Rules {
-    /// Whether the rules read [`Block::control`].
+    /// True if the rules read [`Block::control`].
     const CONTROLS: bool = false;
 
     /// At the beginning of a text.
@@ -384,22 +389,24 @@ impl<const CASES: bool> Rules for LineRules<CASES> {
 ///
 /// A word takes the character before it if that is white space or a control character. A word of ASCII letters also takes an ASCII symbol that
 /// is a piece by itself otherwise; then it ends before the first letter or mark that is not ASCII. Line ends and white space are as in
-/// [`LineRules`], but for white space before a number or [`Class::Cjk`], which is one piece.
+/// [`LineRules`], but for white space before a number or a Chinese character, which is one piece. Three characters of no assigned class among
+/// the kana are unclear.
 pub(crate) struct DeepSeekRules {
     numbers: Numbers,
     /// The carry: the last bit of each mask.
     word: u64,
     prefix: u64,
     cjk: u64,
+    cjk_symbol: u64,
     symbol: u64,
     absorbed: u64,
     white: u64,
     newline: u64,
     space: u64,
     control: u64,
-    /// Whether the block before ends with an ASCII symbol that a word may take.
+    /// 1 if the block before ends with an ASCII symbol that a word may take.
     lone: u64,
-    /// Whether it ends within a word that has taken one.
+    /// 1 if it ends with an ASCII letter of a word that has taken one.
     attached: u64,
 }
 
@@ -412,6 +419,7 @@ impl Rules for DeepSeekRules {
             word: 0,
             prefix: 0,
             cjk: 0,
+            cjk_symbol: 0,
             symbol: 0,
             absorbed: 0,
             white: 0,
@@ -425,7 +433,10 @@ impl Rules for DeepSeekRules {
 
     #[inline(always)]
     fn starts(&mut self, text: &[u8], at: usize, block: &Block, next: &Block, around: &Around<'_>) -> Option<u64> {
-        let Block { cjk, control, .. } = *block;
+        if block.cjk_other != 0 {
+            return None;
+        }
+        let Block { cjk, cjk_symbol, control, .. } = *block;
         let word = block.letter | block.mark;
         let symbol = block.other & !control & !block.mark;
         let blank = block.white & !block.newline;
@@ -443,9 +454,11 @@ impl Rules for DeepSeekRules {
         let rests = ends & !ascii & word;
         let words = run_starts(word, self.word) & !(prefix << 1 | self.prefix) & !attached | rests;
 
-        let black = |block: &Block| block.valid & !(block.white | block.number | block.cjk);
+        let ends = |block: &Block| block.white | block.number | block.cjk | block.cjk_symbol | block.cjk_other;
+        let black = |block: &Block| block.valid & !ends(block);
         let whites = run_starts(white, self.white) | block.last_before(blank, black(block), black(next));
-        let mut starts = words | self.numbers.starts(block) | free | whites | run_starts(cjk, self.cjk);
+        let mut starts = words | self.numbers.starts(block) | free | whites;
+        starts |= run_starts(cjk, self.cjk) | run_starts(cjk_symbol, self.cjk_symbol);
         if newline | self.newline != 0 {
             starts |= behind_newlines(text, at, block, next, blank, newline, self.newline, around);
         }
@@ -455,6 +468,7 @@ impl Rules for DeepSeekRules {
         self.word = word >> 63;
         self.prefix = prefix >> 63;
         self.cjk = cjk >> 63;
+        self.cjk_symbol = cjk_symbol >> 63;
         self.symbol = symbol >> 63;
         self.absorbed = absorbed >> 63;
         self.white = white >> 63;
@@ -494,7 +508,7 @@ impl Around<'_> {
         }
     }
 
-    /// Whether the character at `at` is one before which white space keeps its last character for itself.
+    /// True if a run of white space before the character at `at` leaves its last character to another piece.
     fn is_black(&self, text: &[u8], at: usize) -> bool {
         let character = if text[at].is_ascii() { u32::from(text[at]) } else { decode(text, at).0 };
         self.classes.is_black(self.classes.of(character))
@@ -558,6 +572,8 @@ impl<I: Isa> Segment<'_, I> {
             mark: 0,
             control: if R::CONTROLS { masks.control } else { 0 },
             cjk: 0,
+            cjk_symbol: 0,
+            cjk_other: 0,
             slash: masks.slash,
             apostrophe: masks.apostrophe,
             high: masks.high,
@@ -631,6 +647,8 @@ impl<I: Isa> Segment<'_, I> {
         block.mark = of(Class::Mark);
         block.control |= of(Class::Other);
         block.cjk = of(Class::Cjk);
+        block.cjk_symbol = of(Class::CjkSymbol);
+        block.cjk_other = of(Class::CjkOther);
         block.other |= of(Class::Other) | of(Class::Symbol) | of(Class::Mark);
     }
 }

@@ -26,8 +26,12 @@ pub(crate) enum Class {
     White = 6,
     /// `\p{P}` and `\p{S}`, with [`Classes::of_deepseek`].
     Symbol = 7,
-    /// [`CJK`], with [`Classes::of_deepseek`].
+    /// Letters and marks in [`CJK`], with [`Classes::of_deepseek`].
     Cjk = 8,
+    /// [`Symbol`](Self::Symbol) in [`CJK`], with [`Classes::of_deepseek`].
+    CjkSymbol = 9,
+    /// [`Other`](Self::Other) in [`CJK`], with [`Classes::of_deepseek`].
+    CjkOther = 10,
 }
 
 /// Chinese characters, hiragana and katakana, as the patterns of DeepSeek have them: not all are letters.
@@ -35,7 +39,7 @@ const CJK: [RangeInclusive<usize>; 2] = [0x3040..=0x30ff, 0x4e00..=0x9fa5];
 
 impl Class {
     /// Number of classes.
-    pub(crate) const COUNT: usize = 9;
+    pub(crate) const COUNT: usize = 11;
 
     /// The classes of [`RUNS`].
     const STORED: [Self; 8] =
@@ -69,7 +73,7 @@ pub(crate) struct Classes {
     plane: Box<[Class; PLANE]>,
     /// The ends of the runs behind the first plane, ascending, and their classes.
     runs: Vec<(u32, Class)>,
-    /// Whether numbers and [`Class::Cjk`] are split from a text first, so that the text before them ends there.
+    /// True if numbers and [`CJK`] are split from a text first, so that the text before them ends there.
     splits_first: bool,
 }
 
@@ -90,7 +94,15 @@ impl Classes {
         static CLASSES: OnceLock<Classes> = OnceLock::new();
         made_once(&CLASSES, || {
             let mut classes = Self::new(|class| class);
-            CJK.into_iter().for_each(|range| classes.plane[range].fill(Class::Cjk));
+            for character in CJK.into_iter().flatten() {
+                let class = &mut classes.plane[character];
+                *class = match *class {
+                    Class::Symbol => Class::CjkSymbol,
+                    Class::Other => Class::CjkOther,
+                    class if class.is_letter() || class == Class::Mark => Class::Cjk,
+                    class => class,
+                };
+            }
             Self { splits_first: true, ..classes }
         })
     }
@@ -112,10 +124,10 @@ impl Classes {
         Self { plane, runs, splits_first: false }
     }
 
-    /// Whether `(?!\S)` fails before a character: not before white space, nor where the text ends because it is split first.
+    /// True if `(?!\S)` fails before a character of this class: not before white space, nor where a text ends because it is split first.
     pub(crate) fn is_black(&self, class: Class) -> bool {
         match class {
-            Class::White | Class::Cjk => false,
+            Class::White | Class::Cjk | Class::CjkSymbol | Class::CjkOther => false,
             Class::Number => !self.splits_first,
             _ => true,
         }
@@ -209,13 +221,17 @@ mod tests {
         let (classes, others) = (Classes::of_deepseek(), Classes::get());
         let of = |character: char| classes.of(u32::from(character));
         assert!("—$+_'。😀｜".chars().all(|character| of(character) == Class::Symbol));
-        assert!("一龥\u{3040}\u{3099}゛゠・ーヿ".chars().all(|character| of(character) == Class::Cjk));
+        assert!("一龥\u{3099}ーヿ".chars().all(|character| of(character) == Class::Cjk));
+        assert!("゛゠・".chars().all(|character| of(character) == Class::CjkSymbol));
+        assert!("\u{3040}\u{3097}\u{3098}".chars().all(|character| of(character) == Class::CjkOther));
         assert!("\0\u{7f}\u{200d}\u{e000}\u{10ffff}".chars().all(|character| of(character) == Class::Other));
         assert_eq!((of('々'), of('\u{9fa6}'), of('、')), (Class::Caseless, Class::Caseless, Class::Symbol));
         for character in 0..=0x10_ffff {
             match (classes.of(character), others.of(character)) {
                 (Class::Symbol, other) => assert_eq!(other, Class::Other),
-                (Class::Cjk, _) => assert!(CJK.iter().any(|range| range.contains(&(character as usize)))),
+                (Class::Cjk | Class::CjkSymbol | Class::CjkOther, _) => {
+                    assert!(CJK.iter().any(|range| range.contains(&(character as usize))))
+                }
                 (class, other) => assert_eq!(class, other),
             }
         }

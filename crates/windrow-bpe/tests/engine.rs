@@ -98,7 +98,7 @@ fn case(grammar: Grammar, vocabulary: &Vocabulary, ignore_merges: bool, nfc: boo
     }
 }
 
-/// The matches of the first regex, and between these the pieces by the others.
+/// The pieces of a text: the first regex splits it, and the others split the parts.
 fn pieces<'t>(regexes: &[fancy_regex::Regex], text: &'t str) -> Vec<&'t [u8]> {
     let Some((regex, others)) = regexes.split_first().filter(|_| !text.is_empty()) else {
         return (!text.is_empty()).then_some(text.as_bytes()).into_iter().collect();
@@ -106,7 +106,7 @@ fn pieces<'t>(regexes: &[fancy_regex::Regex], text: &'t str) -> Vec<&'t [u8]> {
     let (mut begin, mut all) = (0, Vec::new());
     for found in regex.find_iter(text).map(Result::unwrap) {
         all.extend(pieces(others, &text[begin..found.start()]));
-        all.push(found.as_str().as_bytes());
+        all.extend(pieces(others, found.as_str()));
         begin = found.end();
     }
     all.extend(pieces(others, &text[begin..]));

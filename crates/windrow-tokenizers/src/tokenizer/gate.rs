@@ -100,8 +100,7 @@ fn pre_tokenizer(node: Option<&Value>) -> Result<Grammar, String> {
                 && splits.iter().all(|split| kind(split) == "Split")
                 && splits_bytes(bytes, false) =>
         {
-            let pattern = |split| isolated(split, splits.len() == 1);
-            let patterns = splits.iter().map(pattern).collect::<Option<Vec<&str>>>();
+            let patterns = splits.iter().map(|split| isolated(split, splits.len() == 1)).collect::<Option<Vec<&str>>>();
             let grammar = patterns.and_then(|patterns| Grammar::from_patterns(&patterns));
             grammar.ok_or_else(|| "windrow does not know the pattern of the pre-tokenizer".to_owned())
         }
