@@ -52,8 +52,8 @@ impl Splitter {
         let mut first: Vec<Option<&u8>> = tokens.iter().map(|token| token.content.as_bytes().first()).collect();
         first.sort_unstable();
         first.dedup();
-        // Without normalization, the order of the two searches shows only if both find something.
-        let is_one_search = normalized.is_empty() || (original.is_empty() && !nfc);
+        // Without normalization, the order of the two searches shows only if they may find the same text.
+        let is_one_search = normalized.is_empty() || (!nfc && (original.is_empty() || are_apart(tokens)));
         let is_plain = is_one_search && first.len() <= 2 && !tokens.iter().any(AddedToken::is_flagged);
         let (original, normalized) = (AddedTokens::of(original, false)?, AddedTokens::of(normalized, nfc)?);
         Ok(Self { original, normalized, nfc, goes_first: !is_plain })
@@ -121,6 +121,16 @@ impl Splitter {
         }
         Some(!self.original.may_touch(text, at) && !self.normalized.may_touch(text, at))
     }
+}
+
+/// True if no match of a token can overlap a match of another: none begins inside another, and none is the beginning of another.
+fn are_apart(tokens: &[AddedToken]) -> bool {
+    let mut contents: Vec<&[u8]> = tokens.iter().map(|token| token.content.as_bytes()).collect();
+    contents.sort_unstable();
+    let mut begins = [false; 256];
+    contents.iter().filter_map(|content| content.first()).for_each(|&first| begins[usize::from(first)] = true);
+    contents.iter().all(|content| content.iter().skip(1).all(|&byte| !begins[usize::from(byte)]))
+        && contents.is_sorted_by(|one, next| !next.starts_with(one))
 }
 
 /// Puts an added token behind the splits from `begin` on.
@@ -303,6 +313,22 @@ mod tests {
         assert_eq!(split(&[strip, token(" ", 2)], false, "x  y"), [Added(1), Added(2), Added(2), text("y")]);
         let normalized = AddedToken { normalized: true, ..token("e\u{301}", 1) };
         assert_eq!(split(&[normalized, token("\u{301}", 2)], true, "é e\u{301}"), [Added(1), text(" e"), Added(2)]);
+    }
+
+    #[test]
+    fn tokens_apart_need_no_second_search() {
+        let goes_first = |[normalized, original]: [&str; 2], nfc| {
+            let tokens = [
+                AddedToken { normalized: true, ..AddedToken::new(normalized, Some(1)) },
+                AddedToken::new(original, Some(2)),
+            ];
+            Splitter::new(&tokens, nfc).expect("two tokens").goes_first()
+        };
+        assert!(!goes_first(["<a>", "<b>"], false));
+        assert!(goes_first(["<a>", "<b>"], true));
+        assert!(goes_first(["<a", "<a>"], false));
+        assert!(goes_first(["<a>", "a<"], false));
+        assert!(goes_first(["<a>", "<a>"], false));
     }
 
     #[test]

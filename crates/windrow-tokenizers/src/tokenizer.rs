@@ -289,7 +289,9 @@ impl Tokenizer {
         let others = is_own.then(|| OtherTokens::of_file(&file, &checked));
         let trims = others.as_ref().and_then(|others| Trims::of(&file, others));
         let joins_bytes = decode::joins_bytes(&file);
-        let suffices = matches!(engine, ChosenEngine::Released(_)) || (is_own && joins_bytes && trims.is_some());
+        let has_offsets = engine.own().is_some_and(|bpe| bpe.engine().has_offsets());
+        let suffices =
+            matches!(engine, ChosenEngine::Released(_)) || (is_own && joins_bytes && has_offsets && trims.is_some());
         let reference = reference.or_else(|| (!suffices).then(|| Arc::new(Reference::new(text, options, true))));
         // windrow's own engine knows every byte.
         let unknown = file.model.unknown().filter(|_| !is_own).map(str::to_owned);

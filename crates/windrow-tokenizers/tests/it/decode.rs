@@ -202,6 +202,8 @@ fn offsets_are_trimmed_and_aligned_as_in_the_reference() {
     let lowercase = json!({"type": "Lowercase"});
     let mut doubled = small()["model"].take();
     doubled["vocab"]["ĠĠ"] = json!(264);
+    let mut stripping = small()["added_tokens"].take();
+    stripping[1]["lstrip"] = json!(true);
     let both = |a: Value, b: Value| json!({"type": "Sequence", "processors": [a, b]});
     let roberta = json!({
         "type": "RobertaProcessing", "sep": ["<s>", 259], "cls": ["<s>", 259], "trim_offsets": true, "add_prefix_space": true,
@@ -216,6 +218,7 @@ fn offsets_are_trimmed_and_aligned_as_in_the_reference() {
         vec![("post_processor", both(template(), bytes_of(false, true))), ("normalizer", nfc)],
         vec![("post_processor", roberta)],
         vec![("normalizer", lowercase)],
+        vec![("added_tokens", stripping)],
         // An added token gets the same id.
         vec![("post_processor", bytes_of(false, true)), ("model", doubled)],
     ];
