@@ -134,17 +134,6 @@ fn packed(ids: &[u32]) -> impl ExactSizeIterator<Item = u64> {
     ids.chunks(2).map(|pair| u64::from(pair[0]) | pair.get(1).map_or(0, |&second| u64::from(second) << 32))
 }
 
-/// The key of a piece.
-fn key_of(piece: &[u8]) -> TableKey {
-    if piece.len() > KEY_BYTES {
-        return long_key(piece);
-    }
-    let mut bytes = [0; 16];
-    bytes[..piece.len()].copy_from_slice(piece);
-    let word = u128::from_le_bytes(bytes);
-    short_key([word as u64, (word >> 64) as u64], piece.len())
-}
-
 /// The tables of an engine.
 pub(crate) struct Cache {
     set: InstructionSet,
@@ -230,11 +219,6 @@ impl Cache {
         table.insert(self.hash(key), key, value);
     }
 
-    /// [`learn`](Self::learn) a piece without a mark.
-    pub(crate) fn learn_piece(&self, table: &InsertOnlyTable, piece: &[u8], ids: &[u32]) {
-        self.learn(table, key_of(piece), (piece.len() > KEY_BYTES).then_some(piece), ids);
-    }
-
     /// Replaces `table` by a larger one if its slots or its heap are too full, it is the current one, and memory allows. Returns whether
     /// there is a newer table.
     pub(crate) fn grow(&self, table: &Arc<InsertOnlyTable>) -> bool {
@@ -283,6 +267,24 @@ fn has_few_slots(table: &InsertOnlyTable) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The key of a piece.
+    fn key_of(piece: &[u8]) -> TableKey {
+        if piece.len() > KEY_BYTES {
+            return long_key(piece);
+        }
+        let mut bytes = [0; 16];
+        bytes[..piece.len()].copy_from_slice(piece);
+        let word = u128::from_le_bytes(bytes);
+        short_key([word as u64, (word >> 64) as u64], piece.len())
+    }
+
+    impl Cache {
+        /// [`learn`](Self::learn) a piece without a mark.
+        pub(crate) fn learn_piece(&self, table: &InsertOnlyTable, piece: &[u8], ids: &[u32]) {
+            self.learn(table, key_of(piece), (piece.len() > KEY_BYTES).then_some(piece), ids);
+        }
+    }
 
     fn entry(cache: &Cache, piece: &[u8]) -> Option<Vec<u32>> {
         let (key, mut out) = (key_of(piece), vec![0; 2000]);

@@ -6,7 +6,7 @@ use windrow_table::table::InsertOnlyTable;
 
 use crate::added::{Added, AddedToken};
 use crate::batch::Span;
-use crate::cache::{Cache, KEY_BYTES};
+use crate::cache::Cache;
 use crate::cuts::TextCuts;
 use crate::encoder::{Bounds, Counts, Part, Shared, Window, Worker};
 use crate::fault::{PieceFault, TextError, Unsupported};
@@ -14,7 +14,7 @@ use crate::grammar::Grammar;
 use crate::memory::{lock_briefly, reserve};
 use crate::model::Model;
 use crate::nfc;
-use crate::pieces::{PieceEncoder, PieceModel, PieceScratch};
+use crate::pieces::{PieceEncoder, PieceModel};
 use crate::ranks::RankTable;
 use crate::scan::Around;
 use crate::simd::InstructionSet;
@@ -65,25 +65,23 @@ pub struct Definition {
 /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
 /// let definition =
 ///     Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
-/// let options = EngineOptions { cache_bytes: 1 << 20, seeded: false, ..EngineOptions::default() };
+/// let options = EngineOptions { cache_bytes: 1 << 20, ..EngineOptions::default() };
 /// let engine = BpeEngine::new(&definition, &options)?;
-/// assert_eq!(engine.cache_size().0, 0, "an engine that is not seeded begins with an empty cache");
+/// assert_eq!(engine.cache_size().0, 0, "the cache begins empty");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
     /// Maximum memory of the cache in bytes.
     pub cache_bytes: usize,
-    /// Whether the cache begins with all short tokens of the vocabulary. Each takes the time of a merge, which text that has the token saves.
-    pub seeded: bool,
     /// The instruction set, by name; the best one of this CPU if `None`.
     pub instructions: Option<&'static str>,
 }
 
 impl Default for EngineOptions {
-    /// 128 MiB, seeded, the best instructions.
+    /// 128 MiB, the best instructions.
     fn default() -> Self {
-        Self { cache_bytes: 128 << 20, seeded: true, instructions: None }
+        Self { cache_bytes: 128 << 20, instructions: None }
     }
 }
 
@@ -105,13 +103,13 @@ pub fn instruction_sets() -> Vec<&'static str> {
     InstructionSet::available().iter().map(|set| set.name()).collect()
 }
 
-/// Slots of the first table, for each token of the vocabulary.
+/// Slots of the first table, for each token of a byte-level vocabulary.
 const SLOTS_PER_TOKEN: usize = 6;
 
-/// Slots of the first table of an engine that begins with an empty cache.
+/// Slots of the first table of other tokenizers.
 const FIRST_PIECES: usize = 1 << 16;
 
-/// The first table has no more slots than this: 36 MiB.
+/// The first table has no more slots than this: 36 MiB, which texts take page by page.
 const FIRST_SLOTS: usize = 1 << 20;
 
 /// Encodes text with one vocabulary. All threads share what it learns.
@@ -171,8 +169,7 @@ impl BpeEngine {
         )
     }
 
-    /// An engine for a vocabulary of tiktoken: a piece that is a token gets its rank, and others are merged by the ranks of unions. It is ready
-    /// within milliseconds, because its cache begins empty.
+    /// An engine for a vocabulary of tiktoken: a piece that is a token gets its rank, and others are merged by the ranks of unions.
     ///
     /// `lengths` has the length of each token, in the order of their ranks, 0 where a rank has none, and `bytes` all of them.
     ///
@@ -197,9 +194,9 @@ impl BpeEngine {
         added: &[AddedToken],
         options: &EngineOptions,
     ) -> Result<Self, Unsupported> {
+        let slots = lengths.len() * SLOTS_PER_TOKEN;
         let table = RankTable::new(lengths, bytes).map_err(Unsupported::new)?;
-        let options = EngineOptions { seeded: false, ..*options };
-        Self::of(Bounds::Grammar(grammar), PieceModel::Ranks(table), FIRST_PIECES, added, false, &options)
+        Self::of(Bounds::Grammar(grammar), PieceModel::Ranks(table), slots, added, false, options)
     }
 
     /// An engine for any tokenizer of which it is known where texts can be cut. It remembers the ids of the pieces between `cuts`, and asks
@@ -212,8 +209,7 @@ impl BpeEngine {
         encoder: Box<dyn PieceEncoder>,
         options: &EngineOptions,
     ) -> Result<Self, Unsupported> {
-        let options = EngineOptions { seeded: false, ..*options };
-        Self::of(Bounds::Cuts(cuts), PieceModel::Other(encoder), FIRST_PIECES, &[], false, &options)
+        Self::of(Bounds::Cuts(cuts), PieceModel::Other(encoder), FIRST_PIECES, &[], false, options)
     }
 
     fn of(
@@ -245,9 +241,6 @@ impl BpeEngine {
             set,
             workers: Mutex::default(),
         };
-        if options.seeded {
-            engine.seed();
-        }
         // Made now: a fork during their first use would leave a child with a table that is never ready.
         Classes::get();
         engine.classes();
@@ -255,15 +248,6 @@ impl BpeEngine {
             nfc::table();
         }
         Ok(engine)
-    }
-
-    /// Lets the cache learn all short tokens: not as themselves, but as what the merges make of them.
-    fn seed(&self) {
-        let (Some(table), mut scratch) = (self.cache.table(), PieceScratch::default()) else { return };
-        for token in self.model.tokens().filter(|token| token.len() <= KEY_BYTES) {
-            let ids = self.model.encode(token, false, &mut scratch).expect("a short piece needs no memory");
-            self.cache.learn_piece(&table, token, ids);
-        }
     }
 
     /// True if a text has named an [added token](AddedToken) that counts as text since the last call.

@@ -100,11 +100,6 @@ impl Model {
         }
         Ok(&scratch.ids)
     }
-
-    /// The tokens by id, without the empty ones.
-    pub(crate) fn tokens(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.vocabulary.size()).map(|id| self.vocabulary.token(id)).filter(|token| !token.is_empty())
-    }
 }
 
 /// A byte-level BPE model by itself, for pieces that are already split.

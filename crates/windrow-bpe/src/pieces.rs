@@ -72,15 +72,6 @@ impl PieceModel {
         Ok(ids)
     }
 
-    /// The tokens that seed the cache.
-    pub(crate) fn tokens(&self) -> Box<dyn Iterator<Item = &[u8]> + '_> {
-        match self {
-            Self::Merges(model) => Box::new(model.tokens()),
-            Self::Ranks(table) => Box::new(table.tokens()),
-            Self::Other(_) => Box::new(std::iter::empty()),
-        }
-    }
-
     /// The id of the token with these bytes, of a byte-level vocabulary.
     pub(crate) fn id(&self, token: &[u8]) -> Option<u32> {
         match self {

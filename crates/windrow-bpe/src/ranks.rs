@@ -272,9 +272,4 @@ impl RankTable {
             at = links[at].end as usize;
         }
     }
-
-    /// The tokens by rank, without the empty ones.
-    pub(crate) fn tokens(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.starts.len() as u32 - 1).map(|rank| self.token(rank)).filter(|token| !token.is_empty())
-    }
 }

@@ -187,14 +187,12 @@ proptest! {
             let case = case(grammar, &vocabulary, ignore_merges, nfc);
             let expected: Vec<Vec<u32>> = texts.iter().map(|text| case.expected(text)).collect();
             for instructions in [None, Some("avx2"), Some("swar")] {
-                for seeded in [false, true] {
-                    let options = EngineOptions { instructions, seeded, ..EngineOptions::default() };
-                    // Not every CPU has every set.
-                    let Ok(engine) = BpeEngine::new(&case.definition, &options) else { continue };
-                    // Cold, then warm.
-                    for _ in 0..2 {
-                        prop_assert_eq!(engine.encode_batch(&texts).unwrap(), ragged(&expected), "{:?}", engine);
-                    }
+                let options = EngineOptions { instructions, ..EngineOptions::default() };
+                // Not every CPU has every set.
+                let Ok(engine) = BpeEngine::new(&case.definition, &options) else { continue };
+                // Cold, then warm.
+                for _ in 0..2 {
+                    prop_assert_eq!(engine.encode_batch(&texts).unwrap(), ragged(&expected), "{:?}", engine);
                 }
             }
         }
@@ -283,13 +281,9 @@ fn threads_do_not_change_ids() {
         let expected = Ragged { values, offsets };
         assert_eq!(expected.len(), documents.len());
         for threads in [1, 2, 3, 8] {
-            for round in 0..if cfg!(miri) { 1 } else { windrow_testkit::cases(1) } {
+            for _ in 0..if cfg!(miri) { 1 } else { windrow_testkit::cases(1) } {
                 // A small cache, so that it fills up and grows while others read.
-                let options = EngineOptions {
-                    cache_bytes: 1 << 20,
-                    seeded: (round as usize + threads).is_multiple_of(2),
-                    ..EngineOptions::default()
-                };
+                let options = EngineOptions { cache_bytes: 1 << 20, ..EngineOptions::default() };
                 let engine = BpeEngine::new(&case.definition, &options).unwrap();
                 let mut batch = Ragged::default();
                 for _ in 0..2 {
@@ -324,7 +318,7 @@ fn caches_grow_while_threads_read() {
         let case = case(grammar, &vocabulary, round % 3 == 0, false);
         // The first table takes 72 KiB. Some may become four times as large, some twice.
         let cache_bytes = [300 << 10, 150 << 10][round % 2];
-        let options = EngineOptions { cache_bytes, seeded: round % 5 == 0, ..EngineOptions::default() };
+        let options = EngineOptions { cache_bytes, ..EngineOptions::default() };
         let serial = BpeEngine::new(&case.definition, &EngineOptions::default()).unwrap();
         let (mut values, mut ends) = (Vec::new(), Vec::new());
         serial.encode_all(&texts, &mut values, &mut ends).unwrap();

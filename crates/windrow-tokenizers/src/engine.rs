@@ -38,7 +38,7 @@ mod released;
 pub(crate) mod words;
 
 pub use alphabet::BYTE_CHARACTERS;
-pub(crate) use alphabet::{byte_level, byte_of, spelled};
+pub(crate) use alphabet::{byte_level, byte_of, is_spelled, spelled};
 pub(crate) use bpe::{Bpe, Tokens};
 pub(crate) use charsmap::Charsmap;
 pub(crate) use front::{Behavior, Front, Steps};

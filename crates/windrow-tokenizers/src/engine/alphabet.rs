@@ -20,21 +20,30 @@ pub const BYTE_CHARACTERS: [char; 256] = {
     characters
 };
 
+/// The bytes of the characters of the alphabet, by code point.
+const BYTES: [Option<u8>; 0x144] = {
+    let mut bytes = [None; 0x144];
+    let mut byte = 0;
+    while byte < 256 {
+        bytes[BYTE_CHARACTERS[byte] as usize] = Some(byte as u8);
+        byte += 1;
+    }
+    bytes
+};
+
 /// The byte that a character of the alphabet stands for.
 pub(crate) fn byte_of(character: char) -> Option<u8> {
-    match u32::from(character) {
-        code @ (0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff) => u8::try_from(code).ok(),
-        code @ 0x100..=0x143 => {
-            let others = (0..=0x20).chain(0x7f..=0xa0).chain([0xad]);
-            others.clone().nth(code as usize - 0x100)
-        }
-        _ => None,
-    }
+    BYTES.get(character as usize).copied().flatten()
 }
 
 /// The bytes of a token in the alphabet.
 pub(crate) fn byte_level(token: &str) -> Option<Vec<u8>> {
     token.chars().map(byte_of).collect()
+}
+
+/// True if a token is spelled in the alphabet.
+pub(crate) fn is_spelled(token: &str) -> bool {
+    token.chars().all(|character| byte_of(character).is_some())
 }
 
 /// Bytes, spelled in the alphabet.

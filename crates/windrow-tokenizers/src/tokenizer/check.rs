@@ -21,8 +21,10 @@ const MAX_PATTERN: usize = 8 << 10;
 /// Maximum length of a token that a library can store.
 const MAX_TOKEN: usize = u16::MAX as usize;
 
-/// The ids of a vocabulary.
+/// The ids of a file.
 pub(super) struct Checked {
+    /// The ids of the two tokens of each merge.
+    pub(super) merges: Vec<(u32, u32)>,
     /// The ids of the added tokens, in the order of the file.
     pub(super) added: Vec<u32>,
     /// The largest id, plus one.
@@ -37,7 +39,7 @@ pub(super) fn check(file: &File<'_>, unfinished: bool) -> Result<Checked, Fault>
     }
     let vocab = check_vocab(&file.model)?;
     check_options(&file.model, &vocab)?;
-    check_merges(&file.model, &vocab)?;
+    let merges = check_merges(&file.model, &vocab)?;
     for (name, children) in [("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers")] {
         if let Some(node) = file.parts.get(name).filter(|node| !node.is_null()) {
             check_component(node, children, name, 0)?;
@@ -53,7 +55,7 @@ pub(super) fn check(file: &File<'_>, unfinished: bool) -> Result<Checked, Fault>
     if let Some(node) = file.parts.get("post_processor").filter(|node| !node.is_null()) {
         check_processor(node, "post_processor", 0, if unfinished { u32::MAX } else { size })?;
     }
-    Ok(Checked { added, size })
+    Ok(Checked { merges, added, size })
 }
 
 /// True if the text that reaches the model is in the byte-level alphabet.
@@ -101,13 +103,19 @@ fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault>
         ));
     }
     let mut vocab = HashMap::with_capacity(entries);
-    let mut ids = HashMap::with_capacity(entries);
-    for (token, id) in &model.vocab {
+    // The entry of each id, plus 1; 0 is none.
+    let mut owners: Vec<u32> = Vec::with_capacity(entries);
+    for ((token, id), entry) in model.vocab.iter().zip(1..) {
         check_length(token, PLACE)?;
         if u64::from(*id) >= id_limit(entries) {
             return Err(too_large(&format!("{PLACE}[{}]", quoted(token)), u64::from(*id), entries));
         }
-        if let Some(other) = ids.insert(*id, token.as_str()) {
+        let at = *id as usize;
+        if at >= owners.len() {
+            owners.resize(at + 1, 0);
+        }
+        if let Some(other) = std::mem::replace(&mut owners[at], entry).checked_sub(1) {
+            let other = &model.vocab[other as usize].0;
             let reason = format!("tokens {} and {} have the same id {id}", quoted(other), quoted(token));
             return Err(Fault::new(PLACE, reason, "give every token its own id"));
         }
@@ -162,19 +170,18 @@ pub(super) fn text_option<'a>(model: &'a Model<'_>, name: &str) -> Option<&'a st
     model.options.get(name)?.as_str()
 }
 
-fn check_merges(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fault> {
+/// The ids of the two tokens of each merge.
+fn check_merges(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<Vec<(u32, u32)>, Fault> {
     let prefix = text_option(model, "continuing_subword_prefix").unwrap_or_default();
+    let mut ids = Vec::with_capacity(model.merges.as_ref().map_or(0, Vec::len));
     let mut whole = String::new();
     for (at, (left, right)) in model.merges.iter().flatten().enumerate() {
         let unknown = |token: &str| {
             let reason = format!("token {} is not in the vocabulary", quoted(token));
             Fault::new(format!("model.merges[{at}]"), reason, DAMAGED)
         };
-        for token in [left, right] {
-            if !vocab.contains_key(token.as_str()) {
-                return Err(unknown(token));
-            }
-        }
+        let id = |token: &str| vocab.get(token).copied().ok_or_else(|| unknown(token));
+        ids.push((id(left)?, id(right)?));
         // The library cuts off as many bytes as the prefix has, whichever they are.
         let Some(rest) = right.get(prefix.len()..) else {
             let reason = format!("token {} is shorter than the prefix {}", quoted(right), quoted(prefix));
@@ -187,7 +194,7 @@ fn check_merges(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fau
             return Err(unknown(&whole));
         }
     }
-    Ok(())
+    Ok(ids)
 }
 
 /// Checks the tokens for bytes. A byte without a token would vanish if there is no token for unknown text.

@@ -113,7 +113,7 @@ fn parts(
         Ok(added) => added,
         Err(reason) => return Ok(Err(reason)),
     };
-    let steps = steps(file, added).map(Arc::new);
+    let steps = steps(file, checked, added).map(Arc::new);
     let around = match options.add_special_tokens {
         true => gate::around(file.parts.get("post_processor")).ok(),
         false => Some(Default::default()),
@@ -144,12 +144,12 @@ fn added(file: &File<'_>, checked: &Checked, forms: &Forms, options: &LoadOption
 }
 
 /// The steps of a file, if all are known.
-fn steps(file: &File<'_>, added: [AddedTokens; 2]) -> Option<Steps> {
+fn steps(file: &File<'_>, checked: &Checked, added: [AddedTokens; 2]) -> Option<Steps> {
     let model = &file.model;
     let part = |name: &str| file.parts.get(name);
     let front = Front::new(part("normalizer"), part("pre_tokenizer"), added)?;
     let model = match model.kind {
-        Kind::Bpe if front.spells_bytes() => gate::bytes(file).ok().map(WordModel::Bytes)?,
+        Kind::Bpe if front.spells_bytes() => gate::bytes(file, checked).ok().map(WordModel::Bytes)?,
         Kind::Bpe => words::characters(&model.options, &model.vocab, model.merges.as_deref()?)?,
         Kind::WordPiece => words::word_piece(&model.options, &model.vocab)?,
         Kind::Unigram => words::unigram(&model.options, &model.scores()?)?,

@@ -13,7 +13,7 @@ use super::file::File;
 use super::{AddedId, Tokenizer};
 use crate::engine::{
     Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, LateLibrary, Released, UnknownId, byte_level, byte_of,
-    encoding, has_memory, spelled,
+    encoding, has_memory, is_spelled, spelled,
 };
 
 /// The tokens whose bytes the table of an engine does not have: added tokens, and tokens that are not in the byte-level alphabet.
@@ -36,7 +36,7 @@ struct OtherToken {
 impl OtherTokens {
     /// The tokens of a byte-level file.
     pub(super) fn of_file(file: &File<'_>, checked: &Checked) -> Self {
-        let foreign = file.model.vocab.iter().filter(|(token, _)| byte_level(token).is_none());
+        let foreign = file.model.vocab.iter().filter(|(token, _)| !is_spelled(token));
         let foreign = foreign.map(|(token, id)| (*id, token.as_str(), false));
         let added = file.added.iter().zip(&checked.added);
         let added = added.map(|(token, id)| (*id, token.content.as_str(), token.special));

@@ -3,7 +3,7 @@
 //! Every field that affects ids must be known and supported; otherwise another engine gets the file. Fields that this version of windrow does
 //! not know count as unsupported.
 
-use ahash::{AHashMap as HashMap, AHashSet as HashSet};
+use ahash::AHashSet as HashSet;
 
 use serde_json::{Map, Value};
 use windrow_bpe::{AddedToken, ByteBpe, Definition, Grammar};
@@ -11,7 +11,7 @@ use windrow_bpe::{AddedToken, ByteBpe, Definition, Grammar};
 use super::LoadOptions;
 use super::check::Checked;
 use super::file::{File, Kind};
-use crate::engine::{byte_level, byte_of, kind, members_of};
+use crate::engine::{byte_level, is_spelled, kind, members_of};
 
 /// The definition of a file for `windrow-bpe`, and the ids before and after every document; or the reason why another engine must encode.
 pub(super) fn admit(
@@ -28,14 +28,14 @@ pub(super) fn admit(
     let around =
         if options.add_special_tokens { around(file.parts.get("post_processor"))? } else { Default::default() };
 
-    let ByteTokens { tokens, merges, ignore_merges } = byte_tokens(file)?;
+    let ByteTokens { tokens, merges, ignore_merges } = byte_tokens(file, checked)?;
     let added = added(file, checked, options)?;
     Ok((Definition { grammar, tokens, merges, ignore_merges, added, nfc }, around))
 }
 
 /// The model of a byte-level file; its pre-tokenizer does not matter.
-pub(super) fn bytes(file: &File<'_>) -> Result<ByteBpe, String> {
-    let ByteTokens { tokens, merges, ignore_merges } = byte_tokens(file)?;
+pub(super) fn bytes(file: &File<'_>, checked: &Checked) -> Result<ByteBpe, String> {
+    let ByteTokens { tokens, merges, ignore_merges } = byte_tokens(file, checked)?;
     ByteBpe::new(&tokens, &merges, ignore_merges).map_err(|error| error.to_string())
 }
 
@@ -46,16 +46,16 @@ struct ByteTokens {
     ignore_merges: bool,
 }
 
-fn byte_tokens(file: &File<'_>) -> Result<ByteTokens, String> {
+fn byte_tokens(file: &File<'_>, checked: &Checked) -> Result<ByteTokens, String> {
     let model = &file.model;
     let ignore_merges = model_options(&model.options)?;
     // The text that reaches the model is in the byte-level alphabet, so a token with other characters is never found.
-    let tokens = model.vocab.iter().filter_map(|(token, id)| Some((byte_level(token)?, *id))).collect();
-    let ids: HashMap<&str, u32> = model.vocab.iter().map(|(token, id)| (token.as_str(), *id)).collect();
-    let is_alphabet = |token: &str| token.chars().all(|character| byte_of(character).is_some());
-    let merges = model.merges.iter().flatten().filter(|(left, right)| is_alphabet(left) && is_alphabet(right));
-    let merges = merges.map(|(left, right)| Some((*ids.get(left.as_str())?, *ids.get(right.as_str())?)));
-    let merges = merges.collect::<Option<_>>().ok_or("a merge joins tokens that are not in the vocabulary")?;
+    let tokens = model.vocab.iter().filter_map(|(token, id)| Some((byte_level(token)?, *id)));
+    let tokens: Vec<(Vec<u8>, u32)> = tokens.collect();
+    let is_found = |(left, right): &(String, String)| is_spelled(left) && is_spelled(right);
+    let merges = model.merges.iter().flatten().zip(&checked.merges);
+    let merges = merges.filter(|(merge, _)| tokens.len() == model.vocab.len() || is_found(merge));
+    let merges = merges.map(|(_, ids)| *ids).collect();
     Ok(ByteTokens { tokens, merges, ignore_merges })
 }
 

@@ -212,7 +212,6 @@ fn modes(subject: &Subject, is_cold: bool, rng: &mut Rng) -> Vec<Mode> {
     if is_cold {
         let options = EngineOptions {
             cache_bytes: [0, 1 << 16, 1 << 18, 1 << 20, 128 << 20][rng.index(5)],
-            seeded: rng.below(2) == 0,
             instructions: subject.engines.get(rng.index(4)).map(BpeEngine::instructions),
         };
         modes.push(Mode::Cold { threads: 1 + rng.index(2), options });

@@ -195,7 +195,7 @@ fn spelled(bytes: &[u8]) -> String {
 
 /// The engines of all instruction sets of this CPU.
 fn instruction_sets(definition: &Definition) -> Vec<BpeEngine> {
-    let with = |name| EngineOptions { instructions: Some(name), seeded: name != "avx2", ..EngineOptions::default() };
+    let with = |name| EngineOptions { instructions: Some(name), ..EngineOptions::default() };
     ["avx512", "avx2", "swar"].iter().filter_map(|name| BpeEngine::new(definition, &with(name)).ok()).collect()
 }
 
