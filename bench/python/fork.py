@@ -105,7 +105,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--probes", type=int, default=10_000, help="forks of each mode (%(default)s)")
     parser.add_argument("--modes", type=lambda text: text.split(","), default=MODES, help=",".join(MODES))
-    parser.add_argument("--tokenizer", default="gpt2", help="a name of tiktoken or the path of a tokenizer.json (%(default)s)")
+    parser.add_argument("--tokenizer", default="gpt2", help="a tiktoken name or the path to a tokenizer.json (%(default)s)")
     parser.add_argument("--bytes", type=int, default=400_000, help="bytes per batch (%(default)s)")
     parser.add_argument("--data", type=pathlib.Path, default=corpora.DATA, help="folder with text/ (%(default)s)")
     parser.add_argument("--record", metavar="NAME", help="write bench/record/<machine>/<date>-NAME.csv")

@@ -69,7 +69,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="batches (%(default)s)")
     parser.add_argument("--items", type=int, help="items per batch (default: enough for 3 s)")
-    parser.add_argument("--tokenizer", default="gpt2", help="a name of tiktoken or the path of a tokenizer.json (%(default)s)")
+    parser.add_argument("--tokenizer", default="gpt2", help="a tiktoken name or the path to a tokenizer.json (%(default)s)")
     parser.add_argument("--encodings", action="store_true", help="measure `encode_batch` of pairs instead of `encode_batch_ids`")
     parser.add_argument("--record", metavar="NAME", help="write bench/record/<machine>/<date>-NAME.csv")
     options = parser.parse_args()

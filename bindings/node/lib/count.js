@@ -20,7 +20,7 @@ const { inOptions } = require('./words.js');
 
 /**
  * @typedef {object} CountFilesOptions
- * @property {import('./tokenizer.js').Tokenizer | string | URL | null} [tokenizer] A tokenizer, a name of tiktoken, or the path of a file. Default:
+ * @property {import('./tokenizer.js').Tokenizer | string | URL | null} [tokenizer] A tokenizer, a tiktoken name, or the path to a file. Default:
  * `o200k_base`.
  * @property {'fail' | 'skip' | null} [onError] What to do about a file that has no count: `fail` throws, once the others are counted, an error whose
  * `counts` are theirs. Default: `fail`.

@@ -39,7 +39,7 @@ const LOOK = 100;
 
 /**
  * @typedef {object} FilesOptions
- * @property {Tokenizer | string | URL | null} [tokenizer] A tokenizer, a name of tiktoken, or the path of a file. Default: `o200k_base`.
+ * @property {Tokenizer | string | URL | null} [tokenizer] A tokenizer, a tiktoken name, or the path to a file. Default: `o200k_base`.
  * @property {((progress: Progress) => void) | null} [progress] Is called some ten times a second, and at the end. What it throws ends the run.
  * @property {AbortSignal | null} [signal] Ends the run; nothing is published then.
  */

@@ -10,7 +10,7 @@ const FLAGS = ['add-special-tokens', 'all-text', 'append-eos', 'hidden', 'lines'
 const WORD = /'--([a-z][a-z-]*)(?:[ =]<[^>]*>(?:\.\.\.)?)?'|(?<![\w./\\-])(?:-(o)|--([a-z][a-z-]*[a-z])(?:[ =]([A-Z][A-Z_]*|\d\w*|(?:skip|fail|all|assistant|split|whole|u16|u32|i32|npy|nanogpt|megatron|datatrove|mds|jsonl|arrow-stream|arrow|lines|parquet|text|warc|webdataset)(?:\|[a-z]+)*)\b)?)(?![\w./\\-])/g;
 
 /** Pipe into the command in a hint. A function has no such input. */
-const PIPE = / \| windrow encode - --input-format ([a-z|]+)/;
+const PIPE = / \| windrow encode - --input-format ([A-Za-z|]+)/;
 
 /** A remedy that is none for this package. */
 const INSTALL = /cargo install windrow-cli --features [a-z-]+, or /;

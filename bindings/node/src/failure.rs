@@ -43,7 +43,7 @@ impl Failure {
     pub(crate) fn of_names(mut self) -> Self {
         for (from, to) in [
             ("neither the name of a vocabulary nor a file", "not the name of a vocabulary"),
-            ("the path of a tokenizer.json or .tiktoken file is also accepted", "Tokenizer.fromFile loads files"),
+            ("the path to a tokenizer.json or .tiktoken file is also accepted", "Tokenizer.fromFile loads files"),
         ] {
             self.message = self.message.replace(from, to);
         }

@@ -180,7 +180,7 @@ test('messages have the words of JavaScript', async () => {
     [() => encodeFiles(input, exists), /already exists[^]*overwrite: true/],
     [() => encodeFiles(input, output, { format: /** @type {any} */ ('none') }), /format: unknown variant `none`/],
     [() => encodeFiles(input, output, { eos: '<|none|>' }), /eos/],
-    [() => encodeFiles(jsonl, output, { overwrite: true }), /choose one with `field: 'NAME'`/],
+    [() => encodeFiles(jsonl, output, { overwrite: true }), /select it with field: 'NAME'/],
     [() => encodeFiles(jsonl, output, { overwrite: true, field: 'body', join: ' ' }), /join has no effect with one field\nhint: pass field several times/],
     [() => encodeFiles(input, output, { overwrite: true, threads: 1e9 }), /threads/],
   ])) {
@@ -205,7 +205,7 @@ test('every message of the command has the words of the options', () => {
     ['hint: cargo install windrow-cli --features object-store, or download the object first', 'hint: download the object first'],
     ['add `--input-format text|lines`, or take it for text with `--all-text`', "add `inputFormat: 'text' or 'lines'`, or take it for text with `allText: true`"],
     ['--ext and --no-ignore', 'ext and noIgnore: true'],
-    ['decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format text|jsonl', "decompress it: xz --format=lzma -dc FILE > NEW, and pass NEW with inputFormat: 'text' or 'jsonl'"],
+    ['decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format FORMAT, where FORMAT is text or jsonl', "decompress it: xz --format=lzma -dc FILE > NEW, and pass NEW with inputFormat: 'FORMAT', where FORMAT is text or jsonl"],
   ]) {
     assert.equal(inOptions(from), to);
   }

@@ -25,7 +25,7 @@ export type Counts = {
 };
 export type CountFilesOptions = {
     /**
-     * A tokenizer, a name of tiktoken, or the path of a file. Default:
+     * A tokenizer, a tiktoken name, or the path to a file. Default:
      * `o200k_base`.
      */
     tokenizer?: string | URL | import("./tokenizer.js").Tokenizer | null | undefined;

@@ -64,7 +64,7 @@ export type Summary = {
 };
 export type FilesOptions = {
     /**
-     * A tokenizer, a name of tiktoken, or the path of a file. Default: `o200k_base`.
+     * A tokenizer, a tiktoken name, or the path to a file. Default: `o200k_base`.
      */
     tokenizer?: string | URL | Tokenizer | null | undefined;
     /**

@@ -111,7 +111,7 @@ fn usual(tokenizer: &Tokenizer) -> PyResult<PaddingParams> {
     const USUAL: [&str; 4] = ["[PAD]", "<pad>", "<|pad|>", "<PAD>"];
     let found = USUAL.iter().find_map(|token| Some((token, tokenizer.token_to_id(token)?)));
     let Some((token, pad_id)) = found else {
-        let hint = "hint: set one with enable_padding(pad_id=.., pad_token=..)";
+        let hint = "hint: set one with enable_padding(pad_id=..., pad_token=...)";
         return Err(PyValueError::new_err(format!("padding: the vocabulary has no padding token\n{hint}")));
     };
     Ok(PaddingParams { pad_id, pad_token: (*token).to_owned(), ..PaddingParams::default() })

@@ -135,9 +135,11 @@ impl Core {
     fn json(&self) -> PyResult<&str> {
         self.full.json().ok_or_else(|| {
             let name = self.plain().name();
-            let reason = "is a tiktoken vocabulary, which has no tokenizer.json";
             let hint = "hint: load a tokenizer.json with the same tokens; pickle and copy do not need one";
-            TokenizerError::new_err(format!("tokenizer {}: {reason}\n{hint}", shown(name)))
+            TokenizerError::new_err(format!(
+                "tokenizer {} is a tiktoken vocabulary, which has no tokenizer.json\n{hint}",
+                shown(name)
+            ))
         })
     }
 }
@@ -434,7 +436,7 @@ impl PyTokenizer {
                 return error;
             }
             // Paths are accepted elsewhere.
-            let paths = "; the path of a tokenizer.json or .tiktoken file is also accepted";
+            let paths = "; the path to a tokenizer.json or .tiktoken file is also accepted";
             TokenizerError::new_err(error.value(py).to_string().replace(paths, "; from_file loads files"))
         })
     }

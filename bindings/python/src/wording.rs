@@ -9,7 +9,7 @@ const FLAGS: &str =
 
 /// Words that represent values in hints, in addition to words in upper case and numbers.
 const VALUES: &str = " all arrow arrow-stream assistant datatrove fail i32 jsonl lines mds megatron nanogpt npy parquet skip split text \
-    text|lines|jsonl u16 u32 u64 u8 warc webdataset whole ";
+    text|lines|jsonl|parquet u16 u32 u64 u8 warc webdataset whole ";
 
 fn is_in(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|known| known == word)

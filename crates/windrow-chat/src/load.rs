@@ -356,13 +356,13 @@ fn read(path: &Path) -> Result<String, ChatError> {
         hint: hint.to_owned(),
     };
     if !metadata.is_file() {
-        return Err(invalid("not a regular file", "give the path of a template"));
+        return Err(invalid("not a regular file", "pass the path to a template file"));
     }
     if metadata.len() > MAX_BYTES {
-        return Err(invalid("too large for a template", "give the path of a template"));
+        return Err(invalid("too large for a template", "pass the path to a template file"));
     }
     let bytes = fs::read(path).map_err(failed)?;
-    String::from_utf8(bytes).map_err(|_| invalid("not valid UTF-8", "give the path of a template"))
+    String::from_utf8(bytes).map_err(|_| invalid("not valid UTF-8", "pass the path to a template file"))
 }
 
 fn object(path: &Path, text: &str) -> Result<Map<String, Value>, ChatError> {

@@ -193,8 +193,8 @@ impl ChatTemplate {
         match without_marks(&with_marks, &text) {
             Some(spans) => Ok(Rendered { text, spans }),
             None => Err(self.refused(
-                "a generation block is inside another block that changes its text, so its position is unknown \
-                 (hint: move the block to the outer level of the template, or omit --loss assistant)",
+                "a block around a generation block changes its text, so the position of the generated text is unknown \
+                 (hint: move the generation block to the top level of the template, or omit --loss assistant)",
             )),
         }
     }

@@ -22,7 +22,7 @@ pub(crate) fn run(options: Completions) -> Code {
             Ok(()) => Code::Done,
             Err(error) => {
                 let folder = windrow_tokenizers::shown(&folder);
-                report::error(format_args!("{folder}: {error}\nhint: give a writable folder"));
+                report::error(format_args!("{folder}: {error}\nhint: pass a writable folder"));
                 Code::CannotCreate
             }
         };

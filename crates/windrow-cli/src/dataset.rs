@@ -20,11 +20,11 @@ Exit codes: 0 done, 1 failed, 2 usage or no such output, 65 a file is damaged or
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// The prefix given to `windrow encode -o`, or the path of the manifest.
+    /// The prefix given to `windrow encode -o`, or the path to the manifest.
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// Also check that this tokenizer encoded the output: a name, or the path of a tokenizer.json.
+    /// Also check that this tokenizer encoded the output: a name, or the path to a tokenizer.json.
     #[arg(long, value_name = "NAME|PATH")]
     tokenizer: Option<String>,
 
@@ -35,7 +35,7 @@ pub(crate) struct Verify {
 
 #[derive(Debug, Args)]
 pub(crate) struct Decode {
-    /// The prefix given to `windrow encode -o`, or the path of the manifest.
+    /// The prefix given to `windrow encode -o`, or the path to the manifest.
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
@@ -73,7 +73,7 @@ impl FromStr for Documents {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |digits: &str| {
-            digits.parse::<u64>().map_err(|_| "give a number or a range, such as 7, 7..9, 7.. or ..9".to_owned())
+            digits.parse::<u64>().map_err(|_| "expected a number or a range, such as 7, 7..9, 7.. or ..9".to_owned())
         };
         let or = |digits: &str, open: u64| if digits.is_empty() { Ok(open) } else { number(digits) };
         let range = match text.split_once("..") {
@@ -86,7 +86,7 @@ impl FromStr for Documents {
 
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
-    /// The prefix given to `windrow encode -o`, or the path of the manifest.
+    /// The prefix given to `windrow encode -o`, or the path to the manifest.
     #[arg(value_name = "OUT")]
     output: PathBuf,
 

@@ -35,7 +35,7 @@ pub(crate) const AFTER_HELP: &str =
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path of a tokenizer.json or .tiktoken file.
+    /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path to a tokenizer.json or .tiktoken file.
     #[arg(long, value_name = "NAME|PATH")]
     tokenizer: Option<String>,
 

@@ -125,7 +125,7 @@ fn measured_run(path: &Path) -> Result<MeasuredRun, Refused> {
     let MeasuredTimeline { tiles, compute, communicate, end, elapsed, .. } =
         serde_json::from_str(&text).map_err(|error| {
             Refused::bad_input(format_args!(
-                "{file}: {}\nhint: write such a file with serde_json::to_string(&windrow_collective::MeasuredTimeline::from(&outcome))",
+                "{file}: {}\nhint: write the measured run with serde_json::to_string(&windrow_collective::MeasuredTimeline::from(&outcome))",
                 shortened(&error.to_string())
             ))
         })?;

@@ -71,7 +71,7 @@ pub(crate) fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refused> {
     }
     if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"-")) {
         let message = format!(
-            "\"{}\" begins with a dash\nhint: the result is written to a file, not to stdout; give the path of a file",
+            "\"{}\" begins with a dash\nhint: the result is written to a file, not to stdout; pass the path to a file",
             shown(path)
         );
         return Err(Refused(message, Code::Usage));
@@ -80,7 +80,7 @@ pub(crate) fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refused> {
         Err(refused(
             path,
             "is in a device directory",
-            "the result is written to a file; give the path of a regular file",
+            "the result is written to a file; pass the path to a regular file",
         ))
     };
     if fs::symlink_metadata(path).is_err() {

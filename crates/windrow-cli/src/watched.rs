@@ -46,7 +46,7 @@ impl Observer for Watched {
         let note = || {
             report::note(format_args!(
                 "{}:{line}: a document of {} takes about {} of memory in {engine}, but --memory is {}, so it is encoded by itself{} \
-                 (hint: split it, or give --memory {}M)",
+                 (hint: split it, or pass --memory {}M)",
                 shown(file),
                 decimal(bytes as u64),
                 decimal(expected as u64),

@@ -240,7 +240,8 @@ impl Shapes<'_> {
         let at = self.nearest(place(n, k));
         let sizes = self.common_sizes();
         if sizes.len() < 3 {
-            let why = format!("the measured shapes have {} sizes in common\nhint: measure at least three", sizes.len());
+            let few = sizes.len();
+            let why = format!("the measured shapes have too few sizes in common: {few}\nhint: measure at least three");
             return Err(ProfilesError::of(ProfilesErrorKind::Missing, why));
         }
         let samples: Vec<_> = self.0.iter().flat_map(|point| sent(point.profile)).collect();
@@ -348,7 +349,7 @@ impl Shapes<'_> {
             interpolated,
             ..self.0[0].profile.stored.clone()
         };
-        let impossible = |error: Error| format!("the interpolated times do not give a profile: {error}");
+        let impossible = |error: Error| format!("the interpolated times do not form a profile: {error}");
         Profile::try_from(stored).map_err(|error| ProfilesError::of(ProfilesErrorKind::Missing, impossible(error)))
     }
 }

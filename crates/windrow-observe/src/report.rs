@@ -416,7 +416,8 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
          the last decision\n",
     );
     if lost > 0 {
-        let _ = writeln!(text, "{lost} calls were not counted because several threads ended at once");
+        let calls = if lost == 1 { "call was" } else { "calls were" };
+        let _ = writeln!(text, "{lost} {calls} not counted because several threads ended at once");
     }
     if let Some(quota) = rounded_down() {
         let threads = quota.floor();

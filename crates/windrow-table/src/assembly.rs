@@ -67,7 +67,7 @@ impl<T: Copy> Assembly<T> {
         let end = |begin: usize| begin.checked_add(len).filter(|&end| end <= capacity);
         // Relaxed: only divides the space.
         let reserved = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
-        let begin = reserved.unwrap_or_else(|begin| panic!("{begin} items and {len} more do not fit into {capacity}"));
+        let begin = reserved.unwrap_or_else(|begin| panic!("{begin} items and {len} more do not fit in {capacity}"));
         // SAFETY: within the capacity.
         let first = unsafe { self.start.add(begin) };
         // SAFETY: allocated; each index is in one part only, since `reserved` only grows, atomically. The part borrows the assembly,

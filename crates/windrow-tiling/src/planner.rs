@@ -277,12 +277,13 @@ fn notes(
         notes.extend(calibrated.notes.iter().cloned());
     }
     if !options.lists_rule() {
-        notes.push(format!("the short-long rule may give more than {RULE_TILES} tiles here, so it is left out"));
+        notes.push(format!("the short-long rule may produce more than {RULE_TILES} tiles here, so it is omitted"));
     }
     if aligned > options.align {
         let align = options.align;
         notes.push(format!(
-            "tiles begin at multiples of {aligned} rows, the least common multiple of {align} and the {ranks} ranks"
+            "tiles begin at multiples of {aligned} rows, the least common multiple of the alignment ({align}) and \
+             the number of ranks ({ranks})"
         ));
     }
     if plan.grain > Rows(aligned) {

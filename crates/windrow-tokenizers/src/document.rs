@@ -201,8 +201,10 @@ fn fields_hint(line: &str) -> String {
     }
     let more = if names.len() > FieldNames::SHOWN { ", ..." } else { "" };
     names.truncate(FieldNames::SHOWN);
-    let fields = if names.len() == 1 { "field" } else { "fields" };
-    format!("hint: the line has the {fields} {}{more}; choose one with `--field NAME`", names.join(", "))
+    match &names[..] {
+        [name] => format!("hint: the line has only the field {name}; select it with --field NAME"),
+        names => format!("hint: the line has the fields {}{more}; choose one with --field NAME", names.join(", ")),
+    }
 }
 
 /// The result of parsing a line.

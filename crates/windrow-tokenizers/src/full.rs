@@ -607,7 +607,7 @@ impl FullTokenizer {
     }
 
     fn reference(&self) -> Result<&Released, EngineError> {
-        let missing = || "this vocabulary has no tokenizer.json (hint: load the tokenizer from such a file)".to_owned();
+        let missing = || "this vocabulary has no tokenizer.json (hint: load a tokenizer.json instead)".to_owned();
         let released = self.reference.as_ref().ok_or_else(missing).and_then(LateLibrary::get);
         released.map_err(|reason| EngineError::refused(Released::NAME, reason))
     }

@@ -36,12 +36,12 @@ pub struct Vocabulary {
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME", conflicts_with = "tokenizer"))]
     pub model: Option<String>,
 
-    /// A vocabulary (gpt2, p50k_base, cl100k_base, o200k_base, o200k_harmony), the name of a model in the Hub's cache, or the path of a
+    /// A vocabulary (gpt2, p50k_base, cl100k_base, o200k_base, o200k_harmony), the name of a model in the Hub's cache, or the path to a
     /// tokenizer.json or .tiktoken file [default: o200k_base].
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME|PATH"))]
     pub tokenizer: Option<String>,
 
-    /// The engine that encodes; all give the same ids.
+    /// The engine that encodes; all produce the same ids.
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME", value_enum, default_value_t))]
     pub engine: EngineChoice,
 }

@@ -634,7 +634,11 @@ fn read(name_or_path: &str) -> Result<(String, Vec<u8>), LoadError> {
             Some(inside) if Path::new(inside).is_file() => read(inside),
             _ => Err(LoadError::invalid(
                 name_or_path,
-                Fault::new("", "a directory without a tokenizer.json", "pass the path of the file"),
+                Fault::new(
+                    "",
+                    "a directory without a tokenizer.json",
+                    "pass the path to a tokenizer.json or .tiktoken file",
+                ),
             )),
         };
     }

@@ -113,7 +113,7 @@ def encode_files(
     """Encodes files into token files, as ``windrow encode`` does, and returns its account.
 
     ``inputs`` are files, folders or patterns, and ``output`` is the prefix of the files to write. ``tokenizer`` is a ``Tokenizer``, an
-    argument of ``Tokenizer(...)``, a path object, or a string: a tiktoken name or else the path of a ``tokenizer.json``, as in the command. So
+    argument of ``Tokenizer(...)``, a path object, or a string: a tiktoken name or else the path to a ``tokenizer.json``, as in the command. So
     a file called ``gpt2`` is ``"./gpt2"``.
 
     The options are those of the command (``windrow.options.EncodeOptions`` and ``windrow encode --help``). None means that an option is not

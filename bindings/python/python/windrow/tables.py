@@ -11,7 +11,7 @@ __all__ = ["EncodeColumn", "encode_dataset"]
 class EncodeColumn:
     """Adds the ids of a column of texts to a table.
 
-    ``tokenizer`` is a ``Tokenizer``, a name of tiktoken, or else the path of a file. The special tokens around a text are added, unless
+    ``tokenizer`` is a ``Tokenizer``, a tiktoken name, or else the path to a file. The special tokens around a text are added, unless
     ``add_special_tokens=False``. An object of this class is a function of a table, and can be pickled:
 
     * datasets: ``dataset.with_format("arrow").map(EncodeColumn("tokenizer.json"), batched=True)``;

@@ -107,7 +107,7 @@ def encoding_for_model(model_name: str) -> Encoding:
 class Encoding:
     """A vocabulary of tiktoken, with its special tokens.
 
-    Other vocabularies are built from their ranks: ``Encoding("mine", pat_str=.., mergeable_ranks=.., special_tokens=..)``.
+    Other vocabularies are built from their ranks: ``Encoding("mine", pat_str=..., mergeable_ranks=..., special_tokens=...)``.
     """
 
     name: str

@@ -44,7 +44,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// Compares `windrow encode` with the sum of its stages.
 #[derive(Parser)]
 struct Options {
-    /// A vocabulary's name or the path of a tokenizer.json.
+    /// A vocabulary's name or the path to a tokenizer.json.
     tokenizer: String,
     /// JSON lines with a `text` field, or plain texts.
     #[arg(required = true)]

@@ -169,8 +169,8 @@ impl Options {
         }
         if self.calibrate.is_some() && !self.request.lists_rule() {
             return Err(Refused::usage(format_args!(
-                "{} rows cut at multiples of {} may give too many tiles to list, so they cannot be calibrated\n\
-                 hint: give a larger --align",
+                "{} rows cut at multiples of {} may produce too many tiles to list, so they cannot be calibrated\n\
+                 hint: pass a larger --align",
                 self.request.m,
                 self.request.aligned()
             )));
@@ -194,6 +194,6 @@ fn link(text: &str) -> Result<(f64, f64), String> {
     // From a byte a second to more than any link has; up to an hour.
     match numbers.filter(|(rate, latency)| (1e-6..=1e9).contains(rate) && (0.0..=3.6e9).contains(latency)) {
         Some(link) => Ok(link),
-        None => Err("give megabytes per second and microseconds of latency, such as 100,50".to_owned()),
+        None => Err("expected megabytes per second and microseconds of latency, such as 100,50".to_owned()),
     }
 }

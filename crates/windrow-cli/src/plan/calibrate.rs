@@ -33,7 +33,7 @@ impl<'a> Task<'a> {
     pub(super) fn new(options: &'a Options, sharing: u64) -> Result<Self, Refused> {
         let rows = sizes(options)?;
         let sides = [options.request.m, options.request.n, options.request.k].map(usize::try_from);
-        let [Ok(m), Ok(n), Ok(k)] = sides else { return Err(Refused::usage("the matrices do not fit into memory")) };
+        let [Ok(m), Ok(n), Ok(k)] = sides else { return Err(Refused::usage("the matrices do not fit in memory")) };
         check_memory(options, sharing, rows.iter().copied().max().unwrap_or(0))?;
         // The final fit is made from the samples, as from a file; this one refuses none.
         let how = Calibration { rows, align: options.request.aligned(), ..Calibration::default() };

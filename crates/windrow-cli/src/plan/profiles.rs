@@ -150,7 +150,7 @@ pub(super) fn origin(interpolation: &Interpolation) -> String {
 fn shape(options: &Options) -> Result<Shape, Refused> {
     let [ranks, n, k] = [options.request.ranks, options.request.n, options.request.k].map(usize::try_from);
     let (Ok(ranks), Ok(n), Ok(k)) = (ranks, n, k) else {
-        return Err(Refused::usage("the matrices do not fit into memory"));
+        return Err(Refused::usage("the matrices do not fit in memory"));
     };
     Ok(Shape { operation: collective(options.request.operation), element: options.element.clone(), ranks, n, k })
 }

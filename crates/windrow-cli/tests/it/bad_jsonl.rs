@@ -86,7 +86,7 @@ fn a_run_without_a_good_document_publishes_nothing() {
             skip,
             65,
             &[
-                "error: all 2 documents are bad; the first: in.jsonl:1:1: field \"text\" is missing (hint: the line has the field \"body\"",
+                "error: all 2 documents are bad; the first: in.jsonl:1:1: field \"text\" is missing (hint: the line has only the field \"body\"",
                 "hint: check --field and --input-format; nothing was published",
             ],
         ),

@@ -23,7 +23,7 @@ fn arguments() {
             good.replace("matmul-all-reduce", "matmul"),
             &["'matmul'", "matmul-all-reduce, matmul-reduce-scatter, all-gather-matmul"][..],
         ),
-        (good.replace("--m 1024", "--m 0"), &["'0' for '--m", "give a whole number of at least 1"]),
+        (good.replace("--m 1024", "--m 0"), &["'0' for '--m", "expected a whole number of at least 1"]),
         (good.replace("--m 1024", "--m -5"), &["'-5' for '--m", "at least 1"]),
         (good.replace("--m 1024", "--m 1.5"), &["'1.5' for '--m", "whole number"]),
         (good.replace("--m 1024", "--m 1e3"), &["'1e3' for '--m"]),
@@ -49,7 +49,7 @@ fn arguments() {
             &[
                 "1023 rows cannot be divided evenly among 4 ranks, but matmul-reduce-scatter gives each rank the same \
                  number",
-                "hint: give an --m that is a multiple of 4, such as 1020 or 1024",
+                "hint: pass an --m that is a multiple of 4, such as 1020 or 1024",
             ],
         ),
         (
@@ -58,7 +58,10 @@ fn arguments() {
         ),
         (
             good.replace("all-reduce", "reduce-scatter") + " --align 18446744073709551615",
-            &["least common multiple of 18446744073709551615 and the 4 ranks", "hint: give a smaller --align"],
+            &[
+                "least common multiple of --align 18446744073709551615 and the number of ranks (4)",
+                "hint: pass a smaller --align",
+            ],
         ),
         (
             format!("{good} --fused-kernel"),
@@ -68,7 +71,7 @@ fn arguments() {
                 "hint: time it at this shape",
             ],
         ),
-        (format!("{good} --per-tile -1"), &["'-1' for '--per-tile", "give a time in microseconds, at least 0"]),
+        (format!("{good} --per-tile -1"), &["'-1' for '--per-tile", "expected a time in microseconds, at least 0"]),
         (format!("{good} --fixed-costs 5"), &["'5' for '--fixed-costs", "such as 5,10"]),
         (format!("{good} --element-bytes 0"), &["'0' for '--element-bytes"]),
         (format!("{calibrated} --per-tile 5"), &["--per-tile <US>", "cannot be used with", "--calibrate"]),
@@ -118,8 +121,8 @@ fn files_of_samples() {
             &["samples.csv:5: stage \"gather\" is not known", "hint: a stage is compute or communicate"],
         ),
         (&compute("\nCompute,256,50\n"), &["samples.csv:6: stage \"Compute\" is not known"]),
-        (&compute("compute,256\n"), &["samples.csv:5: 2 fields instead of 3"]),
-        (&compute("compute,256,50,7\n"), &["samples.csv:5: 4 fields instead of 3"]),
+        (&compute("compute,256\n"), &["samples.csv:5: expected 3 fields, found 2"]),
+        (&compute("compute,256,50,7\n"), &["samples.csv:5: expected 3 fields, found 4"]),
         (&compute("compute,0,50\n"), &["samples.csv:5: m is \"0\"", "at least 1"]),
         (&compute("compute,-256,50\n"), &["samples.csv:5: m is \"-256\""]),
         (&compute("compute,2.5,50\n"), &["samples.csv:5: m is \"2.5\""]),

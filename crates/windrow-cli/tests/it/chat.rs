@@ -151,7 +151,7 @@ fn conversations_do_not_vanish() {
         (json!({"messages": rows(&[path()])}).to_string(), "is a string, not an array of messages".to_owned()),
         (
             json!({"conversations": [path()]}).to_string(),
-            "field \"messages\" is missing\nhint: the line has the field \"conversations\"".to_owned(),
+            "field \"messages\" is missing\nhint: the line has only the field \"conversations\"".to_owned(),
         ),
         (rows(&[said("user", json!("  "))]), nothing(0, "user")),
         (escaped, "whose role is \"\\u{1b}[2J\"".to_owned()),
@@ -198,7 +198,7 @@ fn options_that_contradict_chat_are_refused() {
         ("in.jsonl --tokenizer gpt2 --chat", 2, "no chat template is known for r50k_base"),
         ("in.jsonl --tokenizer t --chat=none.jinja", 2, "chat template none.jinja: "),
         ("in.jsonl --tokenizer t --chat=broken.jinja", 65, "chat template broken.jinja: line 1: "),
-        ("in.jsonl --tokenizer t --chat --chat-date 2024", 2, "give the date in the form 2024-07-26"),
+        ("in.jsonl --tokenizer t --chat --chat-date 2024", 2, "expected a date in the form 2024-07-26"),
         (
             "in.jsonl --tokenizer t --chat --loss assistant --keep mask --format arrow",
             2,

@@ -98,7 +98,7 @@ fn a_document_on_another_engine_takes_what_the_page_says() {
         let announced =
             ran.stderr.lines().find(|line| line.starts_with(note)).unwrap_or_else(|| panic!("{}", ran.stderr));
         assert!(announced.contains(&format!(" of memory in {engine}, but --memory is 16.8 MB: ")), "{announced}");
-        assert!(announced.contains("hint: split it, or give --memory "), "{announced}");
+        assert!(announced.contains("hint: split it, or pass --memory "), "{announced}");
         assert_eq!(ran.summary()["exceeding"], 1);
         assert!(
             ran.stderr.contains("note: --memory was exceeded by a large document, which was processed alone: "),

@@ -228,12 +228,12 @@ fn tables_that_cannot_be_are_refused() {
     );
     for (text, says) in [
         ("", "op.csv lacks Op Name and Task Duration(us): it is empty"),
-        ("Op Name,Task Duration(us)\nMatMul,1,2\n", "op.csv:2: 3 fields instead of 2"),
+        ("Op Name,Task Duration(us)\nMatMul,1,2\n", "op.csv:2: expected 2 fields, found 3"),
         ("Op Name,Task Duration(us)\nMatMul,fast\n", "op.csv:2: Task Duration(us) is \"fast\""),
-        ("Op Name,Task Duration(us)\n\"MatMul,1\n", "op.csv:2: 1 fields instead of 2"),
+        ("Op Name,Task Duration(us)\n\"MatMul,1\n", "op.csv:2: expected 2 fields, found 1"),
         (
             "Op Name,Task Duration(us),Input Shapes\nMatMul,1,N/A\nhcom_allReduce,1,N/A\n",
-            "op.csv:2: Input Shapes is \"N/A\", which does not give a number",
+            "op.csv:2: Input Shapes is \"N/A\", which does not contain a number of rows",
         ),
     ] {
         place.file("op.csv", text);

@@ -138,7 +138,7 @@ fn tables_have_units() {
         "m,compute,communicate\n256,50\n",
         "",
         65,
-        &["t.csv:2: 2 fields instead of 3", "every line must have the columns m,compute,communicate"],
+        &["t.csv:2: expected 3 fields, found 2", "every line must have the columns m,compute,communicate"],
     );
     refused(
         "m,gemm_ms\n256,fast\n",
@@ -161,7 +161,7 @@ fn tables_have_units() {
         2,
         &[
             "t.csv:2: the number of rows in 65536 bytes is not known",
-            "hint: give the size of an element",
+            "hint: specify the size of an element",
             "--element-bytes 2",
         ],
     );
@@ -242,7 +242,7 @@ fn one_size_has_an_assumed_fixed_cost() {
     assert_eq!((&this["verdict"], &given["verdict"]), (&json!("do-not-tile"), &json!("tile")), "{this}");
     assert_eq!((even(&this), &this["predicted_us"]), (even(&given), &this["serial_us"]), "{this}");
     let why = this["why"].as_str().unwrap();
-    assert!(why.contains("one size was measured") && why.contains("give --fixed-costs or --per-tile"), "{why}");
+    assert!(why.contains("one size was measured") && why.contains("pass --fixed-costs or --per-tile"), "{why}");
     assert_eq!(this["alternative_tiles"]["assumed"], given["tiles"], "{this}");
     let says = "the communication was measured at one size, 16384 rows; assuming a fixed cost of 10.0 us and, \
                 from 4096 rows on, time in proportion to the rows (set the fixed cost with --fixed-costs C,M)";
@@ -255,7 +255,7 @@ fn one_size_has_an_assumed_fixed_cost() {
     assert!(said.contains("break-even: tiles would pay, unless both lanes take more than"), "{said}");
     let line = format!("{ONE_SHAPE} --fixed-costs 200,1");
     let says = "t.csv, computation: 16384 rows took 200.0 us, which is no more than the fixed cost of 200.0 us";
-    place.line(&line).fails(&line, 2, &[says, "hint: give smaller --fixed-costs"]);
+    place.line(&line).fails(&line, 2, &[says, "hint: pass smaller --fixed-costs"]);
     // A message that is shorter than the usual fixed cost.
     place.file("t.csv", "m,compute,communicate\n16384,200,8\n");
     assert_eq!(fixed(&plan("")), [5.0, 4.0]);

@@ -159,7 +159,7 @@ fn an_object_that_changes_fails_the_run() {
             None
         });
         let line = format!("{input} --on-error skip");
-        fails(&place, &server, &line, 74, &["bkt/l.jsonl: changed while it was read\nhint: wait until it is complete"]);
+        fails(&place, &server, &line, 74, &["bkt/l.jsonl: changed while being read\nhint: wait until the file"]);
     }
     let (place, server) = place();
     server.faults(|request, objects| {

@@ -123,7 +123,8 @@ fn what_is_below_a_prefix_is_a_folder() {
         }
         same(&place, &server, ["bkt/", &format!("{scheme}://bkt")], &root, "");
         let ran = line(&place, &server, &format!("encode {remote} -o notes --tokenizer tiny.json --overwrite")).ok();
-        let hidden = "2 hidden files and folders excluded, such as _temporary (--hidden includes them)";
+        let hidden =
+            "2 hidden files and folders excluded, such as _temporary (pass --hidden to include hidden entries)";
         for note in [hidden, "1 file with another extension passed over", "of 7 files, "] {
             assert!(ran.stderr.contains(&format!("note: {remote}: {note}")), "{}", ran.stderr);
         }

@@ -27,7 +27,7 @@ unsafe impl Sync for SlotMemory where TableSlot: Sync {}
 impl SlotMemory {
     /// `count` empty slots, at least one.
     pub(super) fn new(count: usize) -> Self {
-        let layout = Layout::array::<TableSlot>(count).expect("the table fits into the address space");
+        let layout = Layout::array::<TableSlot>(count).expect("the table fits in the address space");
         let align = if layout.size() >= LARGE_PAGE { LARGE_PAGE } else { layout.align() };
         let layout = layout.align_to(align).expect("a power of two");
         assert!(layout.size() > 0, "a table needs at least one slot");

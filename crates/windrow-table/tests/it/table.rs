@@ -99,7 +99,7 @@ fn an_assembly_with_a_hole_is_no_vector() {
 }
 
 #[test]
-#[should_panic(expected = "2 items and 2 more do not fit into 3")]
+#[should_panic(expected = "2 items and 2 more do not fit in 3")]
 fn an_assembly_does_not_grow() {
     let assembly = Assembly::new(Vec::<u8>::with_capacity(3));
     let _part = assembly.reserve(2);

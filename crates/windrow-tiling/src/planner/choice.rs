@@ -110,7 +110,7 @@ impl Choice {
         self.why = format!(
             "only one size was measured, which does not determine the cost of a tile; {} would take {:.1} us if the \
              assumed cost is right. \
-             Measure another size, or give --fixed-costs or --per-tile",
+             Measure another size, or pass --fixed-costs or --per-tile",
             self.plan.tiles,
             self.plan.predicted.as_micros()
         );

@@ -158,10 +158,10 @@ fn kernels(
     for record in &records[head + 1..] {
         if record.fields.len() != header.len() {
             return Err(Unplanned::bad_input(format_args!(
-                "{shown}:{}: {} fields instead of {}\nhint: every line must have the columns of line {}",
+                "{shown}:{}: expected {} fields, found {}\nhint: every line must have the columns of line {}",
                 record.line,
-                record.fields.len(),
                 header.len(),
+                record.fields.len(),
                 records[head].line
             )));
         }
@@ -176,7 +176,7 @@ fn kernels(
         let lane = match (is_of(&options.compute_kernel), is_of(&options.communicate_kernel)) {
             (true, true) => {
                 return Err(Unplanned::bad_input(format_args!(
-                    "{shown}:{}: {} matches both --compute-kernel and --communicate-kernel\nhint: give longer patterns",
+                    "{shown}:{}: {} matches both --compute-kernel and --communicate-kernel\nhint: pass longer patterns",
                     record.line,
                     quoted(name)
                 )));
@@ -307,7 +307,7 @@ fn lane_samples(
             (None, _) => {
                 return Err(Unplanned::usage(format_args!(
                     "{shown}: the number of rows of this kernel is not known, since the file has no input shapes\n\
-                     hint: give the rows in the order in which the kernels started, with --sizes 256,512,1024, \
+                     hint: list the row counts in the order in which the kernels started, with --sizes 256,512,1024, \
                      or specify a column with --size-column"
                 )));
             }
@@ -318,7 +318,7 @@ fn lane_samples(
                 let (text, column) = (ran.rows.unwrap_or_default(), options.size_column.as_deref());
                 Err(Unplanned::bad_input(format_args!(
                     "{shown}: {} is {}, which does not contain a number of rows\n\
-                     hint: give the rows in the order in which the kernels started, with --sizes 256,512,1024",
+                     hint: list the row counts in the order in which the kernels started, with --sizes 256,512,1024",
                     column.unwrap_or("Input Shapes"),
                     quoted(&text)
                 )))

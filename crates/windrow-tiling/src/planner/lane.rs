@@ -222,7 +222,7 @@ fn fixed_cost(lane: Lane, (size, time): (Rows, Nanos), given: Option<(f64, f64)>
     match given {
         Some(_) if fixed >= time => Err(format!(
             "{lane}: {size} rows took {time}, which is no more than the fixed cost of {fixed}\n\
-             hint: give smaller --fixed-costs"
+             hint: pass smaller --fixed-costs"
         )),
         Some(_) => Ok(fixed),
         None => Ok(Nanos(fixed.0.min(time.0 / 2.0))),

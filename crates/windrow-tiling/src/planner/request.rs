@@ -225,15 +225,15 @@ impl PlanRequest {
             return Err(Unplanned::usage(format_args!(
                 "{m} rows cannot be divided evenly among {ranks} ranks, but {operation} gives each rank the same \
                  number of rows\n\
-                 hint: give an --m that is a multiple of {ranks}, such as {}{}",
+                 hint: pass an --m that is a multiple of {ranks}, such as {}{}",
                 below.unwrap_or_default(),
                 u128::from(m).next_multiple_of(u128::from(unit))
             )));
         }
         if common_multiple(self.align, unit).is_none() {
             return Err(Unplanned::usage(format_args!(
-                "the least common multiple of {} and the {ranks} ranks does not fit into 64 bits\n\
-                 hint: give a smaller --align",
+                "the least common multiple of --align {} and the number of ranks ({ranks}) does not fit in 64 bits\n\
+                 hint: pass a smaller --align",
                 self.align
             )));
         }
@@ -320,25 +320,25 @@ mod parsers {
     pub(super) fn at_least_1(text: &str) -> Result<u64, String> {
         match text.parse() {
             Ok(number @ 1..) => Ok(number),
-            _ => Err("give a whole number of at least 1".to_owned()),
+            _ => Err("expected a whole number of at least 1".to_owned()),
         }
     }
 
     pub(super) fn ranks(text: &str) -> Result<u64, String> {
         match text.parse() {
             Ok(1) => {
-                Err("one rank has no other rank to communicate with, so there is nothing to plan; give at least 2"
+                Err("one rank has no other rank to communicate with, so there is nothing to plan; pass at least 2"
                     .to_owned())
             }
             Ok(ranks @ 2..) => Ok(ranks),
-            _ => Err("give a whole number of ranks, at least 2".to_owned()),
+            _ => Err("expected a whole number of ranks, at least 2".to_owned()),
         }
     }
 
     pub(super) fn tiles(text: &str) -> Result<usize, String> {
         match text.parse() {
             Ok(tiles @ 1..) => Ok(tiles),
-            _ => Err("give a whole number of at least 1; 1 means no tiling".to_owned()),
+            _ => Err("expected a whole number of at least 1; 1 means no tiling".to_owned()),
         }
     }
 
@@ -347,14 +347,14 @@ mod parsers {
         let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse().ok();
         match number.filter(|number: &f64| number.is_finite() && *number > 0.0) {
             Some(number) => Ok(number / 100.0),
-            None => Err("give a number above 0, such as 40%".to_owned()),
+            None => Err("expected a number above 0, such as 40%".to_owned()),
         }
     }
 
     pub(super) fn micros(text: &str) -> Result<f64, String> {
         match text.trim().parse().ok().filter(|micros: &f64| micros.is_finite() && *micros >= 0.0) {
             Some(micros) => Ok(micros),
-            None => Err("give a time in microseconds, at least 0, such as 12.5".to_owned()),
+            None => Err("expected a time in microseconds, at least 0, such as 12.5".to_owned()),
         }
     }
 
@@ -363,7 +363,7 @@ mod parsers {
             .split_once(',')
             .and_then(|(compute, communicate)| Some((micros(compute).ok()?, micros(communicate).ok()?)));
         costs.ok_or_else(|| {
-            "give two times in microseconds, for a product and for a collective, such as 5,10".to_owned()
+            "expected two times in microseconds, for a product and for a collective, such as 5,10".to_owned()
         })
     }
 
@@ -374,7 +374,7 @@ mod parsers {
         match factors {
             Some((compute, communicate)) => Ok(Contention { compute, communicate }),
             None => {
-                Err("give the factors for computation and communication, such as 1.3,1.05; both must be at least 1"
+                Err("expected the factors for computation and communication, both at least 1, such as 1.3,1.05"
                     .to_owned())
             }
         }

@@ -131,7 +131,7 @@ impl Reader<'_> {
                 let (has, wants, header) = (fields.len(), columns.len(), names.join(","));
                 return Err(self.refused(
                     line,
-                    &format!("{has} fields instead of {wants}\nhint: every line must have the columns {header}"),
+                    &format!("expected {wants} fields, found {has}\nhint: every line must have the columns {header}"),
                 ));
             }
             let (mut stage, mut rows, mut times) = (None, None, Vec::new());
@@ -223,7 +223,7 @@ impl Reader<'_> {
         let Some(row) = self.options.row_bytes() else {
             return Err(Unplanned::usage(format_args!(
                 "{}:{line}: the number of rows in {bytes} bytes is not known\n\
-                 hint: give the size of an element in bytes: --element-bytes 2 for half precision",
+                 hint: specify the size of an element in bytes: --element-bytes 2 for half precision",
                 self.file
             )));
         };

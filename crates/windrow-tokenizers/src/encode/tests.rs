@@ -323,7 +323,7 @@ fn a_reader_that_waits_for_its_input_is_not_waited_for() {
     let silent = Silent { spoken: false, reached, end };
     let file = InputFile::from_reader("pipe", silent, Format::Lines, Some(Compression::None));
     let sink = Kept::new(move |_| {
-        is_silent.recv().expect("the reader goes on to the silence");
+        is_silent.recv().expect("the reader should read on until the input falls silent");
         Err(disk_full())
     });
     let run = ends(job(vec![file], OnError::Fail), sink);

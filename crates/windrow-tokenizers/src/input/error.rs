@@ -133,7 +133,7 @@ pub enum InputError {
     #[error(
         "{}: cannot be read at byte {offset}: {source}\nhint: {}",
         shown(name),
-        remedy(source).unwrap_or("check the disk, or the program that supplies the data, and run again")
+        remedy(source).unwrap_or("check the disk, or the program that supplies the data, then try again")
     )]
     Read {
         /// The file.
@@ -188,7 +188,7 @@ pub enum InputError {
         hint: &'static str,
     },
     /// The file was written to during the run. A second run may succeed, so the class is [`ErrorClass::Io`].
-    #[error("{}: changed while it was read\nhint: wait until it is complete, and run again", shown(name))]
+    #[error("{}: changed while being read\nhint: wait until the file is complete, then try again", shown(name))]
     Changed {
         /// The file.
         name: String,

@@ -160,7 +160,6 @@ impl Frame {
 
 pub(super) const DAMAGED: &str = "the file is damaged; copy or download it again, or compress its source again";
 const DAMAGED_AT_FIRST: &str = "the file is damaged, or was compressed with a dictionary: copy or download it again, or use zstd -dc -D DICTIONARY FILE";
-const WIDE_WINDOW: &str = "decompress it: zstd -dc --long=31 FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --long=27 or less";
-const WIDE_XZ_WINDOW: &str = "decompress it: xz -dc FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --lzma2=dict=128MiB or less";
-const DICTIONARY: &str =
-    "decompress it: zstd -dc -D DICTIONARY FILE | windrow encode - --input-format text|lines|jsonl";
+const WIDE_WINDOW: &str = "decompress it: zstd -dc --long=31 FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl; or compress it again with --long=27 or less";
+const WIDE_XZ_WINDOW: &str = "decompress it: xz -dc FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl; or compress it again with --lzma2=dict=128MiB or less";
+const DICTIONARY: &str = "decompress it: zstd -dc -D DICTIONARY FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl";

@@ -94,7 +94,7 @@ impl fmt::Display for Url {
 }
 
 /// Advice for a web server without a needed capability.
-pub(super) const PIPED: &str = "download it first, or pipe it: curl -L URL | windrow encode - --input-format FORMAT";
+pub(super) const PIPED: &str = "download it first, or pipe it: curl -L URL | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl";
 
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic())

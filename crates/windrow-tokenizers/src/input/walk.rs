@@ -261,11 +261,14 @@ impl WalkedTree {
             let names: Vec<&OsString> = self.leavings.0.iter().collect();
             let such = if names.is_empty() { String::new() } else { format!(", such as {}", listed(&names)) };
             let what = entries(hidden);
-            self.notes.push(format!("{}: {hidden} hidden {what} excluded{such} (--hidden includes them)", shown(root)));
+            self.notes.push(format!(
+                "{}: {hidden} hidden {what} excluded{such} (pass --hidden to include hidden entries)",
+                shown(root)
+            ));
         }
         if ignored > 0 {
             let what = format!("{ignored} {} excluded by ignore files", entries(ignored));
-            self.notes.push(format!("{}: {what} (--no-ignore includes them)", shown(root)));
+            self.notes.push(format!("{}: {what} (pass --no-ignore to include ignored entries)", shown(root)));
         }
     }
 }

@@ -428,7 +428,7 @@ impl Tokenizer {
     fn reference(&self) -> Result<&Released, String> {
         match &self.reference {
             Some(reference) => reference.get(),
-            None => Err("this vocabulary has no tokenizer.json (hint: load the tokenizer from such a file)".to_owned()),
+            None => Err("this vocabulary has no tokenizer.json (hint: load a tokenizer.json instead)".to_owned()),
         }
     }
 }

@@ -97,7 +97,7 @@ pub(super) fn hint(name: &str) -> String {
         None => similar(name).map_or_else(String::new, |name| format!("did you mean the model {name}? ")),
     };
     format!(
-        "{model}the vocabularies are {}; the path of a tokenizer.json or .tiktoken file is also accepted",
+        "{model}the vocabularies are {}; the path to a tokenizer.json or .tiktoken file is also accepted",
         embedded::NAMES
     )
 }

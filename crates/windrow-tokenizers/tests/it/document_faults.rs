@@ -121,11 +121,11 @@ fn a_missing_field_names_those_that_are_there() {
     assert_eq!(reason("{}"), "field \"text\" is missing (the object is empty)");
     assert_eq!(
         reason(r#"{"content":"a","id":{"text":1}}"#),
-        r#"field "text" is missing (hint: the line has the fields "content", "id"; choose one with `--field NAME`)"#
+        r#"field "text" is missing (hint: the line has the fields "content", "id"; choose one with --field NAME)"#
     );
     assert_eq!(
         reason(r#"{"a":1,"b":1,"c":1,"d":1,"Text":1,"f":1}"#),
-        r#"field "text" is missing (hint: the line has the fields "a", "b", "c", "d", "Text", ...; choose one with `--field NAME`)"#
+        r#"field "text" is missing (hint: the line has the fields "a", "b", "c", "d", "Text", ...; choose one with --field NAME)"#
     );
     let long = "n".repeat(10_000);
     assert!(reason(&format!("{{\"{long}\":1}}")).len() < 200);

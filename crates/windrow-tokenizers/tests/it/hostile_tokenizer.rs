@@ -517,7 +517,7 @@ fn paths() {
         "gpt2",
         "cl100k_base",
         "o200k_base",
-        "the path of a tokenizer.json or .tiktoken file is also accepted",
+        "the path to a tokenizer.json or .tiktoken file is also accepted",
     ] {
         assert!(unknown.contains(part), "{unknown}");
     }

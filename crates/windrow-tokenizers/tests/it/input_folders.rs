@@ -56,7 +56,7 @@ fn what_data_jobs_leave_is_hidden_where_it_is_not_named() {
     let dir = tree(&JOB);
     let (names, notes) = found(&dir, "out", &InputOptions::default());
     assert_eq!(names, DATA);
-    let note = "out: 8 hidden files and folders excluded, such as _SUCCESS.txt, __MACOSX, _committed_7.jsonl (--hidden includes them)";
+    let note = "out: 8 hidden files and folders excluded, such as _SUCCESS.txt, __MACOSX, _committed_7.jsonl (pass --hidden to include hidden entries)";
     assert_eq!(notes, [note]);
     assert_eq!(found(&dir, "out", &hidden()).0.len(), 10);
 
@@ -95,7 +95,10 @@ fn source_code_may_begin_with_an_underscore_but_data_may_not() {
     let dir = tree(&["src/__init__.py", "src/_private/x.py", "src/_temporary/a.jsonl", "src/b.jsonl", "src/.git/y.py"]);
     let (names, notes) = found(&dir, "src", &source(false));
     assert_eq!(names, ["src/__init__.py", "src/_private/x.py", "src/b.jsonl"]);
-    assert_eq!(notes[0], "src: 2 hidden files and folders excluded, such as _temporary (--hidden includes them)");
+    assert_eq!(
+        notes[0],
+        "src: 2 hidden files and folders excluded, such as _temporary (pass --hidden to include hidden entries)"
+    );
     assert_eq!(found(&dir, "src", &source(true)).0, ["src/__init__.py", "src/_private/x.py", "src/b.jsonl"]);
 }
 
@@ -129,7 +132,7 @@ fn folders_that_are_hardly_one_corpus_get_a_note() {
         ),
         (
             &["a.jsonl", "b.jsonl.lz", "c.jsonl.lz4"],
-            "d: 2 files with other extensions passed over; 2 look like data: b.jsonl.lz, c.jsonl.lz4 (lzip data; hint: decompress it: lzip -dc FILE | windrow encode - --input-format text|lines|jsonl)",
+            "d: 2 files with other extensions passed over; 2 look like data: b.jsonl.lz, c.jsonl.lz4 (lzip data; hint: decompress it: lzip -dc FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl)",
         ),
         (
             &["a.txt", "data.csv", "x.bin"],

@@ -125,7 +125,10 @@ fn hidden_entries_are_excluded_and_counted() {
     let dir = tree(&["a.txt", ".hidden.txt", ".git/b.txt", "sub/.c.txt", "sub/.d/e.txt"]);
     let resolved = plain(&[arg(dir.path())]).unwrap();
     assert_eq!(names(&dir, &resolved), ["a.txt"]);
-    let note = format!("{}: 4 hidden files and folders excluded (--hidden includes them)", dir.path().display());
+    let note = format!(
+        "{}: 4 hidden files and folders excluded (pass --hidden to include hidden entries)",
+        dir.path().display()
+    );
     assert_eq!(resolved.notes, [note]);
 
     let hidden =
@@ -153,8 +156,10 @@ fn ignore_files_count_on_request_and_what_they_name_is_counted() {
     assert_eq!(
         walked.notes,
         [
-            format!("{root}: 3 hidden files and folders excluded (--hidden includes them)"),
-            format!("{root}: 3 files and folders excluded by ignore files (--no-ignore includes them)")
+            format!("{root}: 3 hidden files and folders excluded (pass --hidden to include hidden entries)"),
+            format!(
+                "{root}: 3 files and folders excluded by ignore files (pass --no-ignore to include ignored entries)"
+            )
         ]
     );
     let all = walk(dir.path(), &WalkOptions { hidden: true, ignore_files: true, source: true }).unwrap();

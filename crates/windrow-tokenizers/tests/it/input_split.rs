@@ -195,7 +195,7 @@ fn a_file_that_changes_is_an_error() {
             Err(error) => break error.to_string(),
         }
     };
-    assert!(error.contains("growing.txt: changed while it was read\nhint: "), "{error}");
+    assert!(error.contains("growing.txt: changed while being read\nhint: "), "{error}");
 }
 
 #[test]

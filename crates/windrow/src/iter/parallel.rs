@@ -246,7 +246,7 @@ pub trait ParallelIterator: Sized + Send {
 
     /// Folds runs of consecutive items into accumulators, each begun with `identity`. The accumulators are the items of the result.
     ///
-    /// The bounds of the runs depend on the number of items alone if [`collect`](Self::collect), [`sum`](Self::sum),
+    /// The bounds of the runs depend only on the number of items if [`collect`](Self::collect), [`sum`](Self::sum),
     /// [`reduce`](Self::reduce) or the like follows. They are not specified if [`for_each`](Self::for_each), `any`, `all` or a
     /// search follows. With fixed bounds there are 2^20 runs at most, so runs get longer with more than 2^33 items. A member that is
     /// to stop, for a token or a panic, finishes its run first.
@@ -579,8 +579,8 @@ pub trait ParallelIterator: Sized + Send {
 
     /// Combines all items with `op`, which must be associative; `identity()` may be combined in any number of times.
     ///
-    /// The result has the same bits for every number of threads: the grouping depends on the number of items alone. (Not after
-    /// [`par_bridge`](super::ParallelBridge::par_bridge), where items have no order.)
+    /// The result has the same bits for every number of threads: the grouping depends only on the number and type of the items and on
+    /// `with_max_len`. (Not after [`par_bridge`](super::ParallelBridge::par_bridge), where items have no order.)
     ///
     /// ```
     /// use windrow::prelude::*;

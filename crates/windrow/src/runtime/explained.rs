@@ -118,7 +118,7 @@ impl fmt::Display for Explained {
             CallKind::Loop if self.count == UNKNOWN => f.write_str("items of an iterator")?,
             CallKind::Loop => write!(f, "{count} item{plural}")?,
             CallKind::Join => f.write_str("recursion")?,
-            CallKind::Sort => write!(f, "sort of {count} item{plural}")?,
+            CallKind::Sort => write!(f, "sorting {count} item{plural}")?,
             CallKind::Team => f.write_str("team")?,
             CallKind::Rounds => write!(f, "{count} round{plural}")?,
             CallKind::Batch => write!(f, "{count} call{plural}")?,
@@ -172,6 +172,6 @@ mod tests {
         let account = Account { reason: "serial: nothing to decide".into(), ..Account::default() };
         let (kind, took) = (CallKind::Sort, Duration::from_nanos(40));
         let one = Explained { place: None, kind, count: 1, threads: 1, took, account, is_further: false };
-        assert_eq!(one.to_string(), "sort of 1 item in 40 ns on 1 thread: serial: nothing to decide");
+        assert_eq!(one.to_string(), "sorting 1 item in 40 ns on 1 thread: serial: nothing to decide");
     }
 }

@@ -100,8 +100,10 @@ fn credentials(scheme: Scheme) -> &'static str {
 
 fn network(scheme: Scheme) -> &'static str {
     match scheme {
-        Scheme::S3 => "check the network, AWS_REGION, and AWS_ENDPOINT_URL if the store is not Amazon's, and run again",
-        Scheme::Gs | Scheme::Http => "check the network and the host name, and run again",
+        Scheme::S3 => {
+            "check the network, AWS_REGION, and AWS_ENDPOINT_URL if the store is not Amazon's, then try again"
+        }
+        Scheme::Gs | Scheme::Http => "check the network and the host name, then try again",
     }
 }
 
