@@ -35,6 +35,7 @@ pub(crate) mod options;
 mod parts;
 mod regex;
 mod released;
+mod trie;
 pub(crate) mod words;
 
 pub use alphabet::BYTE_CHARACTERS;

@@ -3,12 +3,12 @@
 //! The ids are the library's. Time is linear in the word for a given vocabulary, and a model needs no more than the vocabulary to begin.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 use windrow_bpe::{ByteBpe, CharacterBpe, CharacterDefinition, PieceFault};
 
 use super::byte_level;
+use super::trie::Trie;
 
 /// A model whose ids windrow computes itself.
 pub(crate) enum WordModel {
@@ -90,86 +90,8 @@ pub(crate) fn unigram(options: &Map<String, Value>, tokens: &[(String, f64)]) ->
     Unigram::new(tokens, unknown, falls_back).map(WordModel::Unigram)
 }
 
-/// No node, or no token.
+/// No token.
 const NONE: u32 = u32::MAX;
-
-/// The root of a [`Trie`].
-const ROOT: u32 = 0;
-
-/// Strings of bytes with numbers. Its nodes are in the order of their depth, and the children of a node next to each other: those that most searches
-/// visit share a few cache lines.
-pub(crate) struct Trie {
-    /// The bytes before the nodes.
-    labels: Vec<u8>,
-    /// The nodes, and an end.
-    nodes: Vec<Node>,
-}
-
-#[derive(Clone, Copy)]
-struct Node {
-    /// Its first child. The children of the next node follow its own.
-    children: u32,
-    /// The number of the string that ends here.
-    value: u32,
-}
-
-impl Trie {
-    /// Of equal strings, the last one counts. `None` if they are too long for the table.
-    fn new<'a>(strings: impl Iterator<Item = (&'a [u8], u32)>) -> Option<Self> {
-        let mut strings: Vec<(&[u8], u32)> = strings.collect();
-        strings.sort_by_key(|&(string, _)| string);
-        let bytes: usize = strings.iter().map(|(string, _)| string.len()).sum();
-        if bytes >= NONE as usize - 1 {
-            return None;
-        }
-        let (mut labels, mut nodes) = (vec![0], Vec::new());
-        // Of each node, the strings that pass through it, and its depth.
-        let mut waiting = VecDeque::from([(&strings[..], 0)]);
-        while let Some((strings, depth)) = waiting.pop_front() {
-            let ending = strings.partition_point(|(string, _)| string.len() == depth);
-            let value = strings[..ending].last().map_or(NONE, |&(_, value)| value);
-            nodes.push(Node { children: labels.len() as u32, value });
-            for strings in strings[ending..].chunk_by(|(one, _), (other, _)| one[depth] == other[depth]) {
-                labels.push(strings[0].0[depth]);
-                waiting.push_back((strings, depth + 1));
-            }
-        }
-        nodes.push(Node { children: labels.len() as u32, value: NONE });
-        Some(Self { labels, nodes })
-    }
-
-    /// The node after `node` and a byte.
-    #[inline]
-    fn next(&self, node: u32, byte: u8) -> Option<u32> {
-        let [Node { children, .. }, Node { children: end, .. }] = self.nodes[node as usize..][..2] else { return None };
-        let labels = &self.labels[children as usize..end as usize];
-        let at = match labels.len() {
-            0..16 => labels.iter().position(|&label| label == byte)?,
-            _ => labels.binary_search(&byte).ok()?,
-        };
-        Some(children + at as u32)
-    }
-
-    /// The strings with which `bytes` begins, in the order of their lengths, with their numbers.
-    #[inline]
-    fn prefixes(&self, bytes: &[u8], mut found: impl FnMut(usize, u32)) {
-        let mut node = ROOT;
-        for (at, &byte) in bytes.iter().enumerate() {
-            let Some(next) = self.next(node, byte) else { return };
-            node = next;
-            let Node { value, .. } = self.nodes[node as usize];
-            if value != NONE {
-                found(at + 1, value);
-            }
-        }
-    }
-
-    /// The number of a string.
-    fn find(&self, string: &[u8]) -> Option<u32> {
-        let node = string.iter().try_fold(ROOT, |node, &byte| self.next(node, byte))?;
-        Some(self.nodes[node as usize].value).filter(|&value| value != NONE)
-    }
-}
 
 /// Cuts a word into the longest tokens from left to right (Schuster and Nakajima, 2012; Devlin et al., 2018).
 pub(crate) struct WordPiece {
