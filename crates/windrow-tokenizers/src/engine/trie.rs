@@ -155,7 +155,7 @@ impl Slots {
             }
             let mut free = self.free[word];
             while free != 0 {
-                let base = word as u32 * 64 + free.trailing_zeros() ^ u32::from(labels[0]);
+                let base = (word as u32 * 64 + free.trailing_zeros()) ^ u32::from(labels[0]);
                 let others = &labels[1..];
                 if !has(&self.bases, base) && others.iter().all(|&label| has(&self.free, base ^ u32::from(label))) {
                     self.use_base(base);
