@@ -37,11 +37,29 @@ pub(crate) struct Merges {
     shift: Option<u32>,
 }
 
+/// Symbols that are added to those that have been merged. Fewer are merged faster, and more are divided less often.
+const CHUNK: usize = 32;
+
+/// Symbols that are merged at once at most.
+const REGION: usize = 128;
+
+/// The work of merging chunks, which is quadratic in the symbols that are merged at once, may be this many times that of merging each symbol once.
+/// It is more where tokens are about as long as chunks.
+const MOST_WORK: usize = 2;
+
+/// A token of a long piece, and the index of its first symbol.
+#[derive(Clone, Copy)]
+struct Token {
+    id: u32,
+    start: u32,
+}
+
 /// Buffers to merge pieces.
 #[derive(Default)]
 pub(crate) struct MergeScratch {
     /// The tokens of a piece before and after the merges.
     pub(crate) ids: Vec<u32>,
+    tokens: Vec<Token>,
     links: Vec<Link>,
     /// Merges that were possible when they were added.
     agenda: Agenda,
@@ -146,7 +164,20 @@ impl Merges {
     /// Merges the first `count` of `ids`, up to [`SHORT`]; `priorities` are those of each with the next, the last one [`NONE`]. Returns the
     /// number of ids.
     #[inline(always)]
-    pub(crate) fn merge_short(&self, ids: &mut [u32; 64], priorities: &mut [u32; 64], mut count: usize) -> usize {
+    pub(crate) fn merge_short(&self, ids: &mut [u32; 64], priorities: &mut [u32; 64], count: usize) -> usize {
+        self.merge_few(ids, priorities, count, |_, _| {})
+    }
+
+    /// [`merge_short`](Self::merge_short) of up to `N` ids, a power of two. After each merge, `merged` gets the place of the token that is gone,
+    /// and the number of those that are left.
+    #[inline(always)]
+    fn merge_few<const N: usize>(
+        &self,
+        ids: &mut [u32; N],
+        priorities: &mut [u32; N],
+        mut count: usize,
+        mut merged: impl FnMut(usize, usize),
+    ) -> usize {
         while count > 1 {
             let (mut best, mut at) = (NONE, 0);
             for (place, &priority) in priorities[..count - 1].iter().enumerate() {
@@ -160,10 +191,11 @@ impl Merges {
             ids[at] = self.merged(best);
             // A call that moves memory would take longer.
             for place in at + 1..count - 1 {
-                ids[place & 63] = ids[(place + 1) & 63];
-                priorities[place & 63] = priorities[(place + 1) & 63];
+                ids[place & (N - 1)] = ids[(place + 1) & (N - 1)];
+                priorities[place & (N - 1)] = priorities[(place + 1) & (N - 1)];
             }
             count -= 1;
+            merged(at + 1, count);
             priorities[count - 1] = NONE;
             if at + 1 < count {
                 priorities[at] = self.priority(ids[at], ids[at + 1]);
@@ -179,7 +211,10 @@ impl Merges {
     pub(crate) fn merge(&self, scratch: &mut MergeScratch) -> Result<(), usize> {
         let count = scratch.ids.len();
         if count > SHORT {
-            return self.merge_long(scratch);
+            return match self.merge_in_chunks(scratch)? {
+                true => Ok(()),
+                false => self.merge_long(scratch),
+            };
         }
         let (mut ids, mut priorities) = ([0; 64], [NONE; 64]);
         ids[..count].copy_from_slice(&scratch.ids);
@@ -192,9 +227,63 @@ impl Merges {
         Ok(())
     }
 
+    /// Merges a long piece from left to right, [`CHUNK`] symbols at a time. False if the tokens depend on symbols too far away; `scratch.ids` are
+    /// then as before.
+    ///
+    /// Tokens are those of the whole piece if the merges make each two neighbours of their own symbols. Proof: up to the first merge across the
+    /// border of two such tokens, all merges in their symbols are those of the two by themselves, in their order, because each is the first of all
+    /// that are possible. So that one would be made of the two by themselves, too. And neighbours that are merged at once have that property.
+    pub(crate) fn merge_in_chunks(&self, scratch: &mut MergeScratch) -> Result<bool, usize> {
+        let MergeScratch { ids, tokens, .. } = scratch;
+        tokens.clear();
+        reserve(tokens, ids.len())?;
+        let mut region = Region::default();
+        let mut pair = Region::default();
+        // The symbols of the last two neighbours that are known to be some.
+        let mut known = (0..0, 0);
+        let (mut done, mut work) = (0, 0);
+        while done < ids.len() {
+            let end = ids.len().min(done + CHUNK);
+            let mut again = 1;
+            let first = loop {
+                let first = tokens.len().saturating_sub(again);
+                let start = tokens.get(first).map_or(done, |token| token.start as usize);
+                work += (end - start).pow(2);
+                if end - start > REGION || work > MOST_WORK * CHUNK * end + REGION.pow(2) {
+                    return Ok(false);
+                }
+                region.merge(self, &ids[start..end]);
+                let Some(before) = first.checked_sub(1).map(|before| tokens[before]) else { break first };
+                let symbols = before.start as usize..start + region.end(0);
+                let border = start - before.start as usize;
+                if symbols.len() > REGION {
+                    return Ok(false);
+                }
+                if known.1 == border && ids[known.0.clone()] == ids[symbols.clone()] {
+                    break first;
+                }
+                work += symbols.len().pow(2);
+                pair.merge(self, &ids[symbols.clone()]);
+                if pair.count == 2 && pair.end(0) == border {
+                    known = (symbols, border);
+                    break first;
+                }
+                again *= 2;
+            };
+            let start = tokens.get(first).map_or(done, |token| token.start as usize);
+            tokens.truncate(first);
+            let merged = region.ids.iter().zip(&region.starts).take(region.count);
+            tokens.extend(merged.map(|(&id, &at)| Token { id, start: (start + usize::from(at)) as u32 }));
+            done = end;
+        }
+        ids.clear();
+        ids.extend(tokens.iter().map(|token| token.id));
+        Ok(true)
+    }
+
     /// [`merge_short`](Self::merge_short) in less than quadratic time: all merges of one priority are made in one pass from left to right.
-    fn merge_long(&self, scratch: &mut MergeScratch) -> Result<(), usize> {
-        let MergeScratch { ids, links, agenda } = scratch;
+    pub(crate) fn merge_long(&self, scratch: &mut MergeScratch) -> Result<(), usize> {
+        let MergeScratch { ids, links, agenda, .. } = scratch;
         links.clear();
         reserve(links, ids.len())?;
         // A merge adds two places at most.
@@ -248,5 +337,49 @@ impl Merges {
             agenda.add(priority, at);
         }
         priority
+    }
+}
+
+/// Symbols that are merged by themselves.
+struct Region {
+    ids: [u32; REGION],
+    priorities: [u32; REGION],
+    /// The first symbol of each token.
+    starts: [u16; REGION],
+    count: usize,
+    symbols: usize,
+}
+
+impl Default for Region {
+    fn default() -> Self {
+        Self { ids: [0; REGION], priorities: [NONE; REGION], starts: [0; REGION], count: 0, symbols: 0 }
+    }
+}
+
+impl Region {
+    /// Merges these symbols, up to [`REGION`].
+    fn merge(&mut self, merges: &Merges, symbols: &[u32]) {
+        self.symbols = symbols.len();
+        self.ids[..symbols.len()].copy_from_slice(symbols);
+        for (priority, pair) in self.priorities.iter_mut().zip(symbols.windows(2)) {
+            *priority = merges.priority(pair[0], pair[1]);
+        }
+        for (start, at) in self.starts.iter_mut().zip(0..symbols.len() as u16) {
+            *start = at;
+        }
+        let starts = &mut self.starts;
+        self.count = merges.merge_few(&mut self.ids, &mut self.priorities, symbols.len(), |gone, count| {
+            for place in gone..count {
+                starts[place & (REGION - 1)] = starts[(place + 1) & (REGION - 1)];
+            }
+        });
+    }
+
+    /// The end of a token, in symbols.
+    fn end(&self, token: usize) -> usize {
+        match token + 1 < self.count {
+            true => usize::from(self.starts[token + 1]),
+            false => self.symbols,
+        }
     }
 }

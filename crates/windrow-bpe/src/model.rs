@@ -208,7 +208,42 @@ mod tests {
             let mut scratch = MergeScratch::default();
             for _ in 0..2 {
                 prop_assert_eq!(model.encode(&letters, false, &mut scratch).unwrap(), &expected);
+                scratch.ids = letters.iter().map(|&byte| model.bytes[usize::from(byte)]).collect();
+                if !model.merges.merge_in_chunks(&mut scratch).unwrap() {
+                    prop_assert_eq!(scratch.ids.len(), letters.len());
+                    model.merges.merge_long(&mut scratch).unwrap();
+                }
+                prop_assert_eq!(&scratch.ids, &expected);
+                scratch.ids = letters.iter().map(|&byte| model.bytes[usize::from(byte)]).collect();
+                model.merges.merge_long(&mut scratch).unwrap();
+                prop_assert_eq!(&scratch.ids, &expected);
             }
         }
+    }
+
+    /// Tokens of three letters end elsewhere in each chunk. A token that grows with the text is not made of chunks.
+    #[test]
+    fn chunks_are_joined() {
+        let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
+        tokens.extend([b"ab".to_vec(), b"abc".to_vec()]);
+        let mut merges = vec![(u32::from(b'a'), u32::from(b'b')), (256, u32::from(b'c'))];
+        let mut id = u32::from(b'z');
+        for doubled in 1..10 {
+            tokens.push(vec![b'z'; 1 << doubled]);
+            merges.push((id, id));
+            id = tokens.len() as u32 - 1;
+        }
+        let numbered: Vec<(Vec<u8>, u32)> = tokens.into_iter().zip(0..).collect();
+        let model = Model::new(&numbered, &merges, false).unwrap();
+        let merged = |text: &[u8]| {
+            let mut scratch = MergeScratch::default();
+            scratch.ids.extend(text.iter().map(|&byte| u32::from(byte)));
+            let is_merged = model.merges.merge_in_chunks(&mut scratch).unwrap();
+            is_merged.then_some(scratch.ids)
+        };
+        assert_eq!(merged(&b"abc".repeat(1000)), Some(vec![257; 1000]));
+        assert_eq!(merged(&[b'z'; 4096]), None);
+        let mut scratch = MergeScratch::default();
+        assert_eq!(model.encode(&[b'z'; 4096], false, &mut scratch).unwrap(), [id; 8]);
     }
 }
