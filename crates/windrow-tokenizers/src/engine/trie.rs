@@ -124,7 +124,7 @@ struct Slots {
 const BLOCK: usize = 4;
 
 /// Blocks that are searched for a base. Those before have few free slots, and each search would pass them again.
-const SEARCHED: usize = 16;
+const SEARCHED: usize = 4;
 
 impl Slots {
     fn take(&mut self, at: u32, slot: Slot) {
