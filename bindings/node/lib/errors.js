@@ -39,7 +39,7 @@ class ItemError extends WindrowError {
     /** @type {string} */
     this.reason = reason;
     /**
-     * The place of the first such item in the batch, from 0.
+     * The index of the first such item in the batch, counting from 0.
      * @type {number}
      */
     this.item = item;

@@ -176,7 +176,8 @@ impl Whole {
             None => {
                 let known = PADDING.iter().find_map(|token| full.tokenizer().token_to_id(token));
                 let Some(pad_id) = self.settings.pad_id.or(known) else {
-                    let message = "padding: the tokenizer does not define a padding token\nhint: pass its id as padId";
+                    let message = "padding: the tokenizer does not define a padding token\n\
+                                   hint: pass the id to pad with as padId";
                     return Err(Failure::input(message));
                 };
                 PaddingParams { pad_id, ..PaddingParams::default() }

@@ -111,7 +111,7 @@ test('wrong options of encodings are named', async () => {
   const noPad = JSON.parse(BERT);
   [noPad.added_tokens, noPad.post_processor, noPad.model.vocab] = [[], null, { '[UNK]': 0, one: 1 }];
   const words = Tokenizer.fromStringSync(JSON.stringify(noPad));
-  assert.throws(() => words.encodingsSync(['one'], { padding: true }), { name: 'InputError', message: /hint: pass its id as padId/ });
+  assert.throws(() => words.encodingsSync(['one'], { padding: true }), { name: 'InputError', message: /hint: pass the id to pad with as padId/ });
 });
 
 test('countTokens stops at its limit', () => {

@@ -32,7 +32,7 @@ export class ItemError extends WindrowError {
     /** @type {string} */
     reason: string;
     /**
-     * The place of the first such item in the batch, from 0.
+     * The index of the first such item in the batch, counting from 0.
      * @type {number}
      */
     item: number;

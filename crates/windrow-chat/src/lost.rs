@@ -73,7 +73,8 @@ impl ChatTemplate {
             let is_known = self.writes(source, &role, false);
             let why = if is_known { "" } else { ", a role that it does not know" };
             return Err(RefusedChat::Template(format!(
-                "the chat template ({}) omits message {index} (from 0), whose role is {role:?}{why} (hint: {})",
+                "the chat template ({}) omits message {index} (counting from 0), whose role is {role:?}{why} \
+                 (hint: {})",
                 self.name,
                 hint(&role, is_known)
             )));
@@ -156,7 +157,7 @@ fn form(message: &Value) -> Form {
 /// Verdict on a lost message of this role.
 fn hint(role: &str, is_known: bool) -> String {
     if is_known {
-        return "move it to where the template writes it, or use another template".to_owned();
+        return "move the message to where the template writes it, or use another template".to_owned();
     }
     let usual = match role.to_lowercase().as_str() {
         "human" | "user" | "prompter" => "user",

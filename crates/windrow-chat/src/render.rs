@@ -206,8 +206,9 @@ impl ChatTemplate {
         for (at, _) in row.messages.iter().enumerate().filter(|(_, message)| Row::is_assistant(message)) {
             let unknown = |what: &str| {
                 self.refused(&format!(
-                    "the template has no generation blocks, and adding {what} message {at} (from 0) changes the text before it, so \
-                     the mask is unknown (hint: put {{% generation %}} around the assistant's text, or omit --loss assistant)"
+                    "the template has no generation blocks, and adding {what} message {at} (counting from 0) changes \
+                     the text before it, so the mask is unknown (hint: put {{% generation %}} around the \
+                     assistant's text, or omit --loss assistant)"
                 ))
             };
             let prompt = match at {

@@ -71,7 +71,7 @@ impl Row {
             return Err(bad("the conversation has no messages".to_owned()));
         }
         if let Some(at) = messages.iter().position(|message| message.kind() != ValueKind::Map) {
-            return Err(bad(format!("message {at} (from 0) is {}, not an object", kind(&messages[at]))));
+            return Err(bad(format!("message {at} (counting from 0) is {}, not an object", kind(&messages[at]))));
         }
         let objects = |name: &str, value: Option<&str>| {
             let value = value.map_or(Ok(Value::from(())), |value| parse(value, DEPTH)).map_err(bad)?;
@@ -85,7 +85,7 @@ impl Row {
         let (tools, documents) = (objects("tools", tools)?, objects("documents", documents)?);
         let messages: Vec<Value> = messages.iter().map(normal).collect();
         for (at, message) in messages.iter().enumerate() {
-            check(message).map_err(|what| bad(format!("message {at} (from 0) {what}")))?;
+            check(message).map_err(|what| bad(format!("message {at} (counting from 0) {what}")))?;
         }
         Ok(Self { messages, tools, documents, bytes, steps: Cell::new(0) })
     }
@@ -282,7 +282,7 @@ mod tests {
         let user = r#"[{"role": "user", "content": ""}]"#;
         assert_eq!(of(Conversation { tools: Some("null"), ..user.into() }), "good");
         assert_eq!(reason(" [] "), "the conversation has no messages");
-        assert_eq!(reason("[{}, 7]"), "message 1 (from 0) is a number, not an object");
+        assert_eq!(reason("[{}, 7]"), "message 1 (counting from 0) is a number, not an object");
         assert_eq!(reason(r#""a""#), "the messages are a string, not an array");
         for (message, what) in [
             (r#"{}"#, "has no role (hint: a message needs role and content, but this one has nothing)"),
@@ -297,7 +297,7 @@ mod tests {
             (r#"{"role": "assistant", "content": [], "tool_calls": []}"#, "has no content"),
         ] {
             let good = r#"{"role": "assistant", "tool_calls": [{}]}, {"role": "tool", "content": null}"#;
-            assert_eq!(reason(&format!("[{good}, {message}]")), format!("message 2 (from 0) {what}"));
+            assert_eq!(reason(&format!("[{good}, {message}]")), format!("message 2 (counting from 0) {what}"));
         }
         let hint = "has from and value instead of role and content (hint: rename both fields, ";
         assert!(reason(r#"[{"from": "human", "value": "a"}]"#).contains(hint));

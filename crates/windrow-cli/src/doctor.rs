@@ -78,11 +78,11 @@ fn machine() -> String {
         others => format!(" (this CPU also has {})", others.join(", ")),
     };
     writeln!(text, "instructions: {}{others}", sets[0]).expect("memory");
-    let allocator = if cfg!(feature = "mimalloc") {
-        "mimalloc on the targets where it was measured, otherwise the system's"
-    } else {
-        "the system's"
-    };
+    #[cfg(feature = "mimalloc")]
+    let is_mimalloc = windrow_allocator::IS_MIMALLOC;
+    #[cfg(not(feature = "mimalloc"))]
+    let is_mimalloc = false;
+    let allocator = if is_mimalloc { "mimalloc" } else { "the system's" };
     writeln!(text, "allocator: {allocator}").expect("memory");
     for note in notes(cpus, threads) {
         writeln!(text, "note: {note}").expect("memory");

@@ -33,7 +33,7 @@ struct Watched {
     is_reported: bool,
 }
 
-/// The regions around a thread by their numbers, outermost first.
+/// The numbers of the regions that a thread is in, outermost first.
 struct ThreadRegions {
     thread: String,
     regions: Mutex<Vec<usize>>,

@@ -328,7 +328,7 @@ impl<S: Size> fmt::Display for Cost<S> {
 ///
 /// let falls = Cost::new(vec![Piece::polynomial(Rows(0), [100.0, -1.0, 0.0])]).unwrap_err();
 /// assert_eq!(falls, CostError::Falls { place: 0, from: Rows(0), until: None });
-/// assert!(falls.to_string().ends_with("hint: let the last piece end in a straight line"));
+/// assert!(falls.to_string().ends_with("hint: make the last piece a straight line that does not fall"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CostError<S> {

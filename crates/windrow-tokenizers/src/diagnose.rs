@@ -23,7 +23,7 @@ macro_rules! kinds {
 
 kinds! {
     POINTER: "a git-lfs pointer in place of the file", "fetch the file: git lfs pull";
-    HTML: "an HTML page, perhaps an error or a login page that was saved in place of the file", "download the file again, and look at the page";
+    HTML: "an HTML page, perhaps an error or login page that was saved in place of the file", "download the file again, and look at the page";
     XML: "XML, perhaps a store's error message that was saved in place of the file", "download the file again, or convert it to JSON lines";
     GZIP: "gzip data", "rename the file so that .gz follows the extension of its format, as in .jsonl.gz";
     ZSTD: "zstd data", "rename the file so that .zst follows the extension of its format, as in .jsonl.zst";
@@ -307,7 +307,7 @@ mod tests {
             (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z x"),
             (&tar, "a tar archive", "tar -xf FILE"),
             (b"PAR1\x15", "Parquet", "--input-format parquet"),
-            (b"PARE\x15", "encrypted Parquet", "decrypt"),
+            (b"PARE\x15", "encrypted Parquet", "without encryption"),
             (b"ARROW1\0\0", "Arrow data", "to_parquet"),
             (b"\xff\xff\xff\xff\x10\0\0\0", "Arrow data", "to_parquet"),
             (b"Obj\x01\x04", "Avro data", "Parquet"),

@@ -95,7 +95,7 @@ def get_encoding(encoding_name: str) -> Encoding:
 def encoding_name_for_model(model_name: str) -> str:
     """The name of a model's encoding; ``KeyError`` if tiktoken does not know the model."""
     if (name := encoding_name(model_name)) is None:
-        raise KeyError(f"Could not automatically map {model_name} to a tokeniser.\nhint: get_encoding takes its name")
+        raise KeyError(f"Could not automatically map {model_name} to a tokeniser.\nhint: pass the name of an encoding to get_encoding")
     return name
 
 

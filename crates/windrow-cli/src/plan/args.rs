@@ -169,7 +169,7 @@ impl Options {
         }
         if self.calibrate.is_some() && !self.request.lists_rule() {
             return Err(Refused::usage(format_args!(
-                "{} rows cut at multiples of {} may produce too many tiles to list, so they cannot be calibrated\n\
+                "{} rows cut at multiples of {} may produce too many tiles to list, so --calibrate cannot be used\n\
                  hint: pass a larger --align",
                 self.request.m,
                 self.request.aligned()

@@ -126,7 +126,7 @@ fn conversations_do_not_vanish() {
     let said = |role: &str, content: Value| json!({"role": role, "content": content});
     let rows = |messages: &[Value]| json!({"messages": messages}).to_string();
     let path = || said("user", json!("path"));
-    let nothing = |at: usize, role: &str| format!("omits message {at} (from 0), whose role is \"{role}\"");
+    let nothing = |at: usize, role: &str| format!("omits message {at} (counting from 0), whose role is \"{role}\"");
     let unknown = |at: usize, role: &str, hint: &str| {
         format!("{}, a role that it does not know\nhint: {hint}", nothing(at, role))
     };
@@ -146,7 +146,10 @@ fn conversations_do_not_vanish() {
         ),
         (rows(&[path(), said("assistant", json!([{"type": "text", "text": "thorns"}]))]), nothing(1, "assistant")),
         (rows(&[path(), said("assistant", json!(7))]), nothing(1, "assistant")),
-        (rows(&[said("user", json!(null))]), "field \"messages\": message 0 (from 0) has no content".to_owned()),
+        (
+            rows(&[said("user", json!(null))]),
+            "field \"messages\": message 0 (counting from 0) has no content".to_owned(),
+        ),
         (rows(&[]), "field \"messages\": the conversation has no messages".to_owned()),
         (json!({"messages": rows(&[path()])}).to_string(), "is a string, not an array of messages".to_owned()),
         (

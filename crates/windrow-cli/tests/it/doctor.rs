@@ -11,6 +11,8 @@ fn the_machine_is_described() {
     assert_eq!(lines, ["windrow", "cpus", "threads", "instructions", "allocator"], "{}", ran.stdout);
     assert!(notes.iter().all(|start| *start == "note"), "{}", ran.stdout);
     assert_eq!(ran.stderr, "");
+    let allocator = ran.stdout.lines().find_map(|line| line.strip_prefix("allocator: ")).unwrap();
+    assert!(allocator == "the system's" || (cfg!(feature = "mimalloc") && allocator == "mimalloc"), "{}", ran.stdout);
     let mut command = place.command(["doctor"]);
     command.env("TOKENIZERS_PARALLELISM", "false");
     let text = String::from_utf8(command.output().unwrap().stdout).unwrap();

@@ -92,7 +92,7 @@ impl<'a, T> Runs<'a, T> {
     /// # Panics
     /// If `size` is 0.
     pub fn new(slice: &'a [T], size: usize) -> Self {
-        assert!(size > 0, "chunks of 0 items would never end");
+        assert!(size > 0, "the chunk size must be at least 1");
         Self { slice, size }
     }
 
@@ -159,7 +159,7 @@ impl<'a, T> RunsMut<'a, T> {
     /// # Panics
     /// If `size` is 0.
     pub fn new(slice: &'a mut [T], size: usize) -> Self {
-        assert!(size > 0, "chunks of 0 items would never end");
+        assert!(size > 0, "the chunk size must be at least 1");
         Self { slice: SliceMut::new(slice), size }
     }
 }

@@ -439,5 +439,5 @@ impl Stream {
 
 const CUT_OFF: &str = "the file was cut off; copy or download it again";
 const MISNAMED: &str =
-    "if it is not compressed, rename it without the compression extension; otherwise, download it again";
+    "if it is not compressed, remove the compression extension from its name; otherwise, download it again";
 const TRAILING: &str = "remove these bytes if they do not belong to the file, or download it again";

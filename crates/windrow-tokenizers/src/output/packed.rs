@@ -29,7 +29,7 @@ pub(super) fn check(pack: Pack, options: &OutputOptions) -> Result<(), OutputErr
     }
     if !options.keep.is_empty() && (options.shard_bytes.is_some() || options.format.has_columns()) {
         let message = "when rows hold several documents, fields cannot be kept in columns or in shards";
-        return refused(message, "omit --keep, or use another --format without --shard-size");
+        return refused(message, "omit --keep; or omit --shard-size and use a --format without columns");
     }
     Ok(())
 }

@@ -19,8 +19,8 @@ pub(super) fn check(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> 
         return Err(Failed::usage("--chat takes its messages from one field\nhint: pass --field only once"));
     }
     if job.add_special_tokens {
-        let message =
-            "--add-special-tokens cannot be combined with --chat\nhint: omit it: the template adds the special tokens";
+        let message = "--add-special-tokens cannot be combined with --chat\n\
+                       hint: omit --add-special-tokens, because the template adds these tokens";
         return Err(Failed::usage(message));
     }
     let has_fields = |file: &&InputFile| matches!(file.format(), input::Format::Jsonl | input::Format::Parquet);

@@ -27,7 +27,7 @@ pub(super) fn eos(tokenizer: &Tokenizer, job: &EncodeJob) -> Result<Option<u32>,
         return match tokenizer.eos() {
             Some((_, id)) => Ok(Some(id)),
             None => Err(Failed::usage(format!(
-                "the end-of-document token of {} is not known\nhint: pass it with --eos; the special tokens are: {}",
+                "the end-of-document token of {} is not known\nhint: pass it with --eos; {}",
                 shown(tokenizer.name()),
                 candidates(tokenizer)
             ))),
@@ -55,7 +55,7 @@ fn named(tokenizer: &Tokenizer, option: &str, asked: &TokenName) -> Result<u32, 
         return match asked.parse() {
             Ok(id) if id < tokenizer.vocab_size() => Ok(id),
             _ => Err(Failed::usage(format!(
-                "{option} {asked}: the ids of {} end at {}\nhint: the special tokens are: {}",
+                "{option} {asked}: the ids of {} end at {}\nhint: {}",
                 shown(tokenizer.name()),
                 tokenizer.vocab_size().saturating_sub(1),
                 candidates(tokenizer)
@@ -64,20 +64,20 @@ fn named(tokenizer: &Tokenizer, option: &str, asked: &TokenName) -> Result<u32, 
     }
     tokenizer.token_to_id(asked).ok_or_else(|| {
         Failed::usage(format!(
-            "{option} {asked:?} is not a token of {}\nhint: its special tokens are: {}",
+            "{option} {asked:?} is not a token of {}\nhint: {}",
             shown(tokenizer.name()),
             candidates(tokenizer)
         ))
     })
 }
 
-/// The special tokens, likely end-of-text tokens first.
+/// A clause that lists the special tokens, likely end-of-text tokens first.
 fn candidates(tokenizer: &Tokenizer) -> String {
     let special = tokenizer.eos_candidates();
     if special.is_empty() {
-        return "none, but any token or id can be passed".to_owned();
+        return "the tokenizer has no special tokens, but any of its tokens or ids can be passed".to_owned();
     }
     let shown: Vec<String> = special.iter().take(SHOWN).map(|(token, id)| format!("{} ({id})", shown(token))).collect();
     let more = if special.len() > SHOWN { ", ..." } else { "" };
-    format!("{}{more}", shown.join(", "))
+    format!("the special tokens are: {}{more}", shown.join(", "))
 }

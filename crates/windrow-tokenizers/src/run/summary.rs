@@ -107,7 +107,7 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     }
     if let Some(documents @ 1..) = summary.documents_without_loss {
         notes.push(format!(
-            "{} without loss: no message has the assistant role, or the template omits its text",
+            "{} without loss: no message has the assistant role, or the template omits the text of such messages",
             counted(documents, "document")
         ));
     }

@@ -151,7 +151,7 @@ fn a_kept_field_cannot_be_named_as_the_ids() {
     let options = OutputOptions { keep: vec!["ids".to_owned()], ..options(directory.path(), Format::Arrow) };
     let error = Output::create(&options).unwrap_err();
     assert_eq!(error.kind(), OutputErrorKind::Usage);
-    assert!(error.to_string().contains("\nhint: choose another --format"), "{error}");
+    assert!(error.to_string().contains("\nhint: choose a --format"), "{error}");
 }
 
 #[test]

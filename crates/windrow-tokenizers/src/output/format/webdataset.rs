@@ -17,7 +17,7 @@ pub(super) struct Webdataset;
 /// The unit of tar, in bytes: the size of a header, and the multiple to which files are padded.
 const BLOCK: usize = 512;
 
-/// An archive ends with two empty blocks.
+/// An archive ends with two blocks of zeros.
 const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 
 /// Maximum number of ids of a document: 1 GiB of them are in memory, and sizes have 33 bits.
@@ -174,7 +174,11 @@ impl Entries<'_> {
         let mut rest = Vec::new();
         let read = (&mut self.file.file).take(END.len() as u64).read_to_end(&mut rest);
         read.map_err(|error| DatasetError::io(self.file.path, &error))?;
-        if rest == END[BLOCK..] { Ok(()) } else { Err(self.damaged("the archive does not end with two empty blocks")) }
+        if rest == END[BLOCK..] {
+            Ok(())
+        } else {
+            Err(self.damaged("the archive does not end with two blocks of zeros"))
+        }
     }
 
     fn damaged(&self, what: &str) -> DatasetError {
