@@ -75,7 +75,7 @@ def test_options_reach_the_command(corpus: pathlib.Path, tmp_path: pathlib.Path)
     (corpus / "code.rs").write_text("fn main() {}")
     assert windrow.encode_files(corpus, tmp_path / "b", "gpt2", ext=["rs"])["documents"]["read"] == 5
     assert windrow.encode_files(corpus, tmp_path / "c", "gpt2", lines=True)["documents"]["read"] == 3
-    with pytest.raises(FileExistsError, match=r"already exists\nhint: pass overwrite=True to replace it, or choose another output$"):
+    with pytest.raises(FileExistsError, match=r"already exists\nhint: pass overwrite=True to replace it, or choose another prefix with output$"):
         windrow.encode_files(corpus, tmp_path / "c", "gpt2")
     assert windrow.encode_files(corpus, tmp_path / "c", "gpt2", overwrite=True)["documents"]["read"] == 4
 

@@ -146,7 +146,7 @@ def test_truncation_and_padding_of_a_call(kind: str, gpt2: windrow.Tokenizer) ->
 
 
 def test_bad_arguments_of_a_call(gpt2: windrow.Tokenizer) -> None:
-    with pytest.raises(ValueError, match="no padding token\nhint: enable_padding"):
+    with pytest.raises(ValueError, match="no padding token\nhint: set one with enable_padding"):
         gpt2.encode("a", padding=True)
     with pytest.raises(ValueError, match='padding "max_length" needs'):
         words().encode("a", padding="max_length")

@@ -232,7 +232,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str | None]] = {
     "invalid regex": (lambda it: it.update(pre_tokenizer=split("(a")), "regex"),
     "backtracking": (lambda it: it.update(pre_tokenizer=split("(a+)+$")), None),
     "pieces of nothing": (lambda it: it.update(pre_tokenizer={"type": "FixedLength", "length": 0}), "pre_tokenizer.length"),
-    "deep": (deep, "nested more than 8 deep"),
+    "deep": (deep, "nested more than 8 levels deep"),
 }
 
 

@@ -156,10 +156,10 @@ fn generation_blocks_inside_others_are_found_or_refused() {
         {% for m in messages %}{{ say(m) }}{% endfor %}";
     assert_eq!(spans(inside, TALK), Ok(vec!["a".into(), "bé".into(), "c".into(), "d".into()]));
     let set = "{% set x %}  {% generation %} a {% endgeneration %}{% endset %}{{ x | trim }}";
-    assert!(spans(set, TALK).unwrap_err().contains("its position is unknown"));
+    assert!(spans(set, TALK).unwrap_err().contains("the position of the generated text is unknown"));
     // Messages cannot forge the characters that mark places.
     let forged = r#"[{"role": "user", "content": "\ufdd0x\ufdd1"}]"#;
-    assert!(spans(inside, forged).unwrap_err().contains("its position is unknown"));
+    assert!(spans(inside, forged).unwrap_err().contains("the position of the generated text is unknown"));
     let plain = "{% generation %}{{ messages[0].content }}{% endgeneration %}";
     assert_eq!(spans(plain, forged), Ok(vec!["\u{fdd0}x\u{fdd1}".into()]));
 }

@@ -99,11 +99,11 @@ fn options_that_contradict_each_other_or_the_vocabulary() {
     for (options, says) in [
         (
             "--tokenizer tiny.json --lines --input-format jsonl",
-            &["--lines contradicts --input-format jsonl", "hint: "][..],
+            &["--lines cannot be combined with --input-format jsonl", "hint: "][..],
         ),
         (
             "--tokenizer tiny.json --all-text --input-format jsonl",
-            &["--all-text contradicts --input-format jsonl", "hint: "],
+            &["--all-text cannot be combined with --input-format jsonl", "hint: "],
         ),
         ("--tokenizer tiny.json --max-skipped 5", &["--max-skipped has no effect", "hint: pass --on-error skip"]),
         ("--tokenizer tiny.json --format nanogpt", &["of tiny.json is not known", "--eos: <|end|> (258)"]),

@@ -71,8 +71,12 @@ fn what_is_wrong_is_said_with_its_remedy() {
         ),
         ("in.parquet --field id", 65, &["in.parquet: column \"id\" is int64, not text", "--column NAME"]),
         ("no.parquet", 65, &["no.parquet: damaged Parquet: ", "hint: the file is damaged"]),
-        ("columns.parquet", 65, &["columns.parquet: Parquet with encrypted columns: ", "hint: decrypt it"]),
-        ("footer.parquet", 65, &["footer.parquet: encrypted Parquet", "hint: decrypt it"]),
+        (
+            "columns.parquet",
+            65,
+            &["columns.parquet: Parquet with encrypted columns: ", "hint: write it again without encryption"],
+        ),
+        ("footer.parquet", 65, &["footer.parquet: encrypted Parquet", "hint: write it again without encryption"]),
         ("lines.parquet", 65, &["lines.parquet: not Parquet but JSON lines\nhint: pass --input-format jsonl"]),
         ("page.parquet", 65, &["page.parquet: not Parquet but an HTML page", "hint: download"]),
         (
@@ -89,8 +93,12 @@ fn what_is_wrong_is_said_with_its_remedy() {
         ("text.parquet", 65, &["text.parquet: not a Parquet file: ", "--input-format"]),
         ("damaged.parquet", 65, &["damaged.parquet: row group 2, column \"text\": ", "hint: the file is damaged"]),
         ("- --input-format parquet", 65, &["-: Parquet cannot be read from a stream", "hint: save it to a file"]),
-        ("in.parquet --lines --input-format parquet", 2, &["--lines contradicts --input-format parquet"]),
-        ("in.parquet --all-text --input-format parquet", 2, &["--all-text contradicts --input-format parquet"]),
+        ("in.parquet --lines --input-format parquet", 2, &["--lines cannot be combined with --input-format parquet"]),
+        (
+            "in.parquet --all-text --input-format parquet",
+            2,
+            &["--all-text cannot be combined with --input-format parquet"],
+        ),
     ] {
         let ran = place.line(&format!("encode {line} -o out --tokenizer tiny.json --on-error skip"));
         assert_eq!(ran.code, Some(code), "{line}: {}", ran.stderr);

@@ -78,9 +78,9 @@ fn arguments() {
         (format!("{good} --format nccl-tests --compute-kernel gemm"), &["--format msprof, nsys or torch"]),
         (format!("{good} --max-tiles 0"), &["'0' for '--max-tiles", "at least 1; 1 means no tiling"]),
         (format!("{good} --contention 1.2"), &["'1.2' for '--contention", "such as 1.3,1.05"]),
-        (format!("{good} --contention 0.5,1"), &["both must be at least 1"]),
-        (format!("{good} --contention 1,nan"), &["both must be at least 1"]),
-        (format!("{good} --contention -1,1"), &["both must be at least 1"]),
+        (format!("{good} --contention 0.5,1"), &["both at least 1"]),
+        (format!("{good} --contention 1,nan"), &["both at least 1"]),
+        (format!("{good} --contention -1,1"), &["both at least 1"]),
         (
             good.replace("--cost samples.csv", ""),
             &[

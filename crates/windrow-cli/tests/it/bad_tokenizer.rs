@@ -28,7 +28,7 @@ fn files_that_are_no_tokenizer_json() {
         "cl100k_base.tiktoken",
         b"IQ== 0\nIQ 1\n".to_vec(),
         65,
-        &["cl100k_base.tiktoken: line 2: ", "hint: each line is"],
+        &["cl100k_base.tiktoken: line 2: ", "hint: each line must consist of"],
     );
     check("sp.model", b"\n\x0b".to_vec(), 65, &["a sentencepiece model", "hint: convert it"]);
 }

@@ -97,7 +97,7 @@ fn a_document_on_another_engine_takes_what_the_page_says() {
         let note = "note: in.jsonl:2: a document of ";
         let announced =
             ran.stderr.lines().find(|line| line.starts_with(note)).unwrap_or_else(|| panic!("{}", ran.stderr));
-        assert!(announced.contains(&format!(" of memory in {engine}, but --memory is 16.8 MB: ")), "{announced}");
+        assert!(announced.contains(&format!(" of memory in {engine}, but --memory is 16.8 MB, so ")), "{announced}");
         assert!(announced.contains("hint: split it, or pass --memory "), "{announced}");
         assert_eq!(ran.summary()["exceeding"], 1);
         assert!(

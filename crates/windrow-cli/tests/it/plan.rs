@@ -577,7 +577,11 @@ fn a_loose_fit_gives_a_plan_and_says_what_that_means() {
     );
     let strict = format!("{line} --tolerance 5%");
     let remedy = format!("--tolerance {}%", (100.0 * worst).ceil());
-    place.line(&strict).fails(&strict, 65, &["samples.csv, stage compute: the fit gives", "more than 5.0 %", &remedy]);
+    place.line(&strict).fails(
+        &strict,
+        65,
+        &["samples.csv, stage compute: the fit gives", "more than the allowed 5.0 %", &remedy],
+    );
     place.line(&format!("{line} {remedy}")).ok();
 }
 

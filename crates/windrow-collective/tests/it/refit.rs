@@ -213,7 +213,7 @@ fn what_no_factor_explains_is_refused_and_said() {
     for (change, why) in [
         (both_sides, "off in both directions"),
         (late, "predictions would still be off by 33.3 %, compared with 33.3 % before"),
-        (nothing, "cannot be predicted: the time of 8 rows is 0 ns"),
+        (nothing, "cannot be predicted: the time for 8 rows is 0 ns"),
     ] {
         let mut profile = fresh.clone();
         let refits = observe(&mut profile, 16, |profile, place| {

@@ -168,7 +168,7 @@ fn two_sources_are_one() {
 }
 
 #[test]
-#[should_panic(expected = "at most usize::MAX items")]
+#[should_panic(expected = "more than usize::MAX items")]
 fn two_sources_that_are_too_long_together_are_refused() {
     Merged::one_after_the_other(0..usize::MAX, 0..1usize);
 }
