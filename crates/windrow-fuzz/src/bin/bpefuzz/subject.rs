@@ -199,19 +199,13 @@ fn instruction_sets(definition: &Definition) -> Vec<BpeEngine> {
     ["avx512", "avx2", "swar"].iter().filter_map(|name| BpeEngine::new(definition, &with(name)).ok()).collect()
 }
 
-/// The file of a vocabulary of the crate in the form that 0.23 reads.
+/// The file of a vocabulary of the crate, with other patterns if there are some.
 fn released(name: &str, grammar: Option<Grammar>) -> Value {
     let json = Tokenizer::embedded_json(name).expect("an embedded vocabulary");
     let mut file: Value = serde_json::from_str(&json).expect("JSON");
-    file["version"] = json!("1.0");
-    file["decoder"] = Value::Null;
-    let model = file["model"].as_object_mut().expect("a model");
-    model.remove("byte_level");
-    for (option, value) in [("dropout", Value::Null), ("unk_token", Value::Null), ("byte_fallback", json!(false))] {
-        model.insert(option.to_owned(), value);
+    if let Some(grammar) = grammar {
+        file["pre_tokenizer"] = pre_tokenizer(&grammar.patterns());
     }
-    let pattern = file["pre_tokenizer"]["pattern"]["Regex"].as_str().expect("a pattern").to_owned();
-    file["pre_tokenizer"] = pre_tokenizer(&grammar.map_or_else(|| vec![pattern], Grammar::patterns));
     file
 }
 
