@@ -106,8 +106,14 @@ fn options_that_contradict_each_other_or_the_vocabulary() {
             &["--all-text cannot be combined with --input-format jsonl", "hint: "],
         ),
         ("--tokenizer tiny.json --max-skipped 5", &["--max-skipped has no effect", "hint: pass --on-error skip"]),
-        ("--tokenizer tiny.json --format nanogpt", &["of tiny.json is not known", "--eos: <|end|> (258)"]),
-        ("--tokenizer tiny.json --append-eos", &["of tiny.json is not known", "--eos: <|end|> (258)"]),
+        (
+            "--tokenizer tiny.json --format nanogpt",
+            &["of tiny.json is not known", "--eos; the special tokens are: <|end|> (258)"],
+        ),
+        (
+            "--tokenizer tiny.json --append-eos",
+            &["of tiny.json is not known", "--eos; the special tokens are: <|end|> (258)"],
+        ),
         (
             "--tokenizer tiny.json --append-eos --eos <end>",
             &["--eos \"<end>\" is not a token of tiny.json", "<|end|> (258)"],
