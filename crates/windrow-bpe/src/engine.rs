@@ -106,11 +106,8 @@ pub fn instruction_sets() -> Vec<&'static str> {
 /// Slots of the first table, for each token of a byte-level vocabulary.
 const SLOTS_PER_TOKEN: usize = 6;
 
-/// Slots of the first table of other tokenizers.
-const FIRST_PIECES: usize = 1 << 16;
-
-/// The first table has no more slots than this: 36 MiB, which texts take page by page.
-const FIRST_SLOTS: usize = 1 << 20;
+/// The first table has no more slots than this. Pages that are touched for the first time cost more than the copy when a table grows.
+const FIRST_SLOTS: usize = 1 << 16;
 
 /// Encodes text with one vocabulary. All threads share what it learns.
 ///
@@ -194,9 +191,8 @@ impl BpeEngine {
         added: &[AddedToken],
         options: &EngineOptions,
     ) -> Result<Self, Unsupported> {
-        let slots = lengths.len() * SLOTS_PER_TOKEN;
         let table = RankTable::new(lengths, bytes).map_err(Unsupported::new)?;
-        Self::of(Bounds::Grammar(grammar), PieceModel::Ranks(table), slots, added, false, options)
+        Self::of(Bounds::Grammar(grammar), PieceModel::Ranks(table), FIRST_SLOTS, added, false, options)
     }
 
     /// An engine for any tokenizer of which it is known where texts can be cut. It remembers the ids of the pieces between `cuts`, and asks
@@ -209,7 +205,7 @@ impl BpeEngine {
         encoder: Box<dyn PieceEncoder>,
         options: &EngineOptions,
     ) -> Result<Self, Unsupported> {
-        Self::of(Bounds::Cuts(cuts), PieceModel::Other(encoder), FIRST_PIECES, &[], false, options)
+        Self::of(Bounds::Cuts(cuts), PieceModel::Other(encoder), FIRST_SLOTS, &[], false, options)
     }
 
     fn of(
