@@ -91,12 +91,9 @@ impl Grammar {
 
     /// The patterns, as regexes. Each splits every piece of the patterns before as if it were a text: into matches and what is between them.
     pub fn patterns(self) -> Vec<String> {
-        if self == Self::DeepSeek {
-            return DEEPSEEK.map(str::to_owned).to_vec();
-        }
         let count = |digits| if digits == Digits::One { r"\p{N}" } else { r"\p{N}{1,3}" };
         let pattern = match self {
-            Self::DeepSeek => unreachable!("has several patterns"),
+            Self::DeepSeek => return DEEPSEEK.map(str::to_owned).to_vec(),
             Self::Gpt2 => format!(r"{CONTRACTIONS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+"),
             Self::Lines { digits } => {
                 let digits = count(digits);

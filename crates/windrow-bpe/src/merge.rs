@@ -245,7 +245,7 @@ impl Merges {
         while done < ids.len() {
             let end = ids.len().min(done + CHUNK);
             let mut again = 1;
-            let first = loop {
+            let (first, start) = loop {
                 let first = tokens.len().saturating_sub(again);
                 let start = tokens.get(first).map_or(done, |token| token.start as usize);
                 work += (end - start).pow(2);
@@ -253,24 +253,25 @@ impl Merges {
                     return Ok(false);
                 }
                 region.merge(self, &ids[start..end]);
-                let Some(before) = first.checked_sub(1).map(|before| tokens[before]) else { break first };
+                let Some(before) = first.checked_sub(1).map(|before| tokens[before]) else {
+                    break (first, start);
+                };
                 let symbols = before.start as usize..start + region.end(0);
                 let border = start - before.start as usize;
                 if symbols.len() > REGION {
                     return Ok(false);
                 }
                 if known.1 == border && ids[known.0.clone()] == ids[symbols.clone()] {
-                    break first;
+                    break (first, start);
                 }
                 work += symbols.len().pow(2);
                 pair.merge(self, &ids[symbols.clone()]);
                 if pair.count == 2 && pair.end(0) == border {
                     known = (symbols, border);
-                    break first;
+                    break (first, start);
                 }
                 again *= 2;
             };
-            let start = tokens.get(first).map_or(done, |token| token.start as usize);
             tokens.truncate(first);
             let merged = region.ids.iter().zip(&region.starts).take(region.count);
             tokens.extend(merged.map(|(&id, &at)| Token { id, start: (start + usize::from(at)) as u32 }));

@@ -21,16 +21,20 @@ const LEAF: u32 = u32::MAX - 255;
 const ROOT: u32 = 0;
 
 impl Slot {
-    fn new(label: u8, value: u32) -> Self {
-        Self(u64::from(LEAF) << 32 | USED | u64::from(label) << VALUE_BITS | u64::from(value))
+    fn new(label: u8) -> Self {
+        Self(u64::from(LEAF) << 32 | USED | u64::from(label) << VALUE_BITS | u64::from(NO_VALUE))
     }
 
     fn base(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    fn with_base(self, base: u32) -> Self {
-        Self(self.0 & u64::from(u32::MAX) | u64::from(base) << 32)
+    fn set_base(&mut self, base: u32) {
+        self.0 = self.0 & u64::from(u32::MAX) | u64::from(base) << 32;
+    }
+
+    fn set_value(&mut self, value: u32) {
+        self.0 = self.0 & !u64::from(NO_VALUE) | u64::from(value);
     }
 
     fn is_of(self, label: u8) -> bool {
@@ -52,7 +56,7 @@ impl Trie {
             return None;
         }
         let mut slots = Slots::default();
-        slots.take(ROOT, Slot::new(0, NO_VALUE));
+        slots.take(ROOT, Slot::new(0));
         // With this base, the root would be a child.
         slots.use_base(ROOT);
         // Of each node, its slot, the strings that pass through it, and its depth.
@@ -61,8 +65,7 @@ impl Trie {
         while let Some((node, strings, depth)) = waiting.pop_front() {
             let ending = strings.partition_point(|(string, _)| string.len() == depth);
             if let Some(&(_, value)) = strings[..ending].last() {
-                let slot = &mut slots.all[node as usize];
-                slot.0 = slot.0 & !u64::from(NO_VALUE) | u64::from(value);
+                slots.all[node as usize].set_value(value);
             }
             let strings = &strings[ending..];
             let children = || strings.chunk_by(|(one, _), (other, _)| one[depth] == other[depth]);
@@ -72,10 +75,10 @@ impl Trie {
                 continue;
             }
             let base = slots.base(&labels);
-            slots.all[node as usize] = slots.all[node as usize].with_base(base);
+            slots.all[node as usize].set_base(base);
             for (&label, strings) in labels.iter().zip(children()) {
                 let child = base ^ u32::from(label);
-                slots.take(child, Slot::new(label, NO_VALUE));
+                slots.take(child, Slot::new(label));
                 waiting.push_back((child, strings, depth + 1));
             }
         }
@@ -83,21 +86,19 @@ impl Trie {
     }
 
     #[inline]
-    fn next(&self, node: u32, byte: u8) -> Option<u32> {
-        let child = self.0[node as usize].base() ^ u32::from(byte);
-        self.0.get(child as usize).filter(|slot| slot.is_of(byte)).map(|_| child)
+    fn child(&self, node: Slot, byte: u8) -> Option<Slot> {
+        let at = node.base() ^ u32::from(byte);
+        self.0.get(at as usize).copied().filter(|slot| slot.is_of(byte))
     }
 
     /// The strings with which `bytes` begins, in the order of their lengths, with their numbers.
     #[inline]
     pub(crate) fn prefixes(&self, bytes: &[u8], mut found: impl FnMut(usize, u32)) {
-        let mut base = self.0[ROOT as usize].base();
+        let mut node = self.0[ROOT as usize];
         for (at, &byte) in bytes.iter().enumerate() {
-            let Some(slot) = self.0.get((base ^ u32::from(byte)) as usize).filter(|slot| slot.is_of(byte)) else {
-                return;
-            };
-            base = slot.base();
-            if let Some(value) = slot.value() {
+            let Some(child) = self.child(node, byte) else { return };
+            node = child;
+            if let Some(value) = node.value() {
                 found(at + 1, value);
             }
         }
@@ -105,8 +106,7 @@ impl Trie {
 
     /// The number of a string.
     pub(crate) fn find(&self, string: &[u8]) -> Option<u32> {
-        let node = string.iter().try_fold(ROOT, |node, &byte| self.next(node, byte))?;
-        self.0[node as usize].value()
+        string.iter().try_fold(self.0[ROOT as usize], |node, &byte| self.child(node, byte))?.value()
     }
 }
 
