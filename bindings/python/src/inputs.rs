@@ -6,7 +6,7 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use windrow_tokenizers::full::{EncodeInput, InputSequence};
 
 use crate::arguments::several;
-use crate::door::ask;
+use crate::lists::Turns;
 use crate::texts::{Errors, Item, Texts};
 
 enum Sequence {
@@ -31,9 +31,9 @@ impl Inputs {
         }
         // Rows of an array are arrays, not the lists that pairs are.
         let listed = if inputs.hasattr("__array_interface__")? { Some(inputs.call_method0("tolist")?) } else { None };
+        let mut turns = Turns::new(inputs.py());
         let read = |(number, input): (usize, PyResult<Bound<'_, PyAny>>)| {
-            ask(inputs.py())?;
-            Input::of(number, &input?, is_pretokenized, errors)
+            Input::of(number, &input?, is_pretokenized, errors, &mut turns)
         };
         several("input", listed.as_ref().unwrap_or(inputs))?.enumerate().map(read).collect::<PyResult<_>>().map(Self)
     }
@@ -45,8 +45,9 @@ impl Inputs {
         is_pretokenized: bool,
         errors: Errors,
     ) -> PyResult<Self> {
-        let first = Sequence::of(0, first, is_pretokenized, errors)?;
-        let second = second.map(|second| Sequence::of(0, second, is_pretokenized, errors)).transpose()?;
+        let mut turns = Turns::new(first.py());
+        let mut sequence = |sequence| Sequence::of(0, sequence, is_pretokenized, errors, &mut turns);
+        let (first, second) = (sequence(first)?, second.map(sequence).transpose()?);
         Ok(Self(vec![Input { first, second }]))
     }
 
@@ -80,7 +81,13 @@ impl Inputs {
 }
 
 impl Input {
-    fn of(number: usize, input: &Bound<'_, PyAny>, is_pretokenized: bool, errors: Errors) -> PyResult<Self> {
+    fn of(
+        number: usize,
+        input: &Bound<'_, PyAny>,
+        is_pretokenized: bool,
+        errors: Errors,
+        turns: &mut Turns<'_>,
+    ) -> PyResult<Self> {
         // A pair is a tuple or list of two texts, or of two lists of words.
         let is_sequence = |item: &Bound<'_, PyAny>| item.is_instance_of::<PyString>() != is_pretokenized;
         let parts = match (input.cast::<PyTuple>(), input.cast::<PyList>()) {
@@ -92,10 +99,10 @@ impl Input {
             && is_sequence(first)
             && is_sequence(second)
         {
-            let second = Some(Sequence::of(number, second, is_pretokenized, errors)?);
-            return Ok(Self { first: Sequence::of(number, first, is_pretokenized, errors)?, second });
+            let mut sequence = |sequence| Sequence::of(number, sequence, is_pretokenized, errors, turns);
+            return Ok(Self { first: sequence(first)?, second: Some(sequence(second)?) });
         }
-        Ok(Self { first: Sequence::of(number, input, is_pretokenized, errors)?, second: None })
+        Ok(Self { first: Sequence::of(number, input, is_pretokenized, errors, turns)?, second: None })
     }
 
     fn as_library(&self, number: usize) -> PyResult<EncodeInput<'_>> {
@@ -108,16 +115,27 @@ impl Input {
 }
 
 impl Sequence {
-    fn of(number: usize, sequence: &Bound<'_, PyAny>, is_pretokenized: bool, errors: Errors) -> PyResult<Self> {
+    fn of(
+        number: usize,
+        sequence: &Bound<'_, PyAny>,
+        is_pretokenized: bool,
+        errors: Errors,
+        turns: &mut Turns<'_>,
+    ) -> PyResult<Self> {
+        let mut read = |text| {
+            let item = Item::of(number, text, errors)?;
+            turns.read(item.objects())?;
+            Ok(item)
+        };
         let is_text = sequence.is_instance_of::<PyString>();
         if is_pretokenized
             && !is_text
             && let Ok(words) = sequence.try_iter()
         {
-            return words.map(|word| Item::of(number, word?, errors)).collect::<PyResult<_>>().map(Self::Words);
+            return words.map(|word| read(word?)).collect::<PyResult<_>>().map(Self::Words);
         }
         if is_text && !is_pretokenized {
-            return Ok(Self::Text(Item::of(number, sequence.clone(), errors)?));
+            return read(sequence.clone()).map(Self::Text);
         }
         let name = sequence.get_type().name()?;
         let expected = if is_pretokenized { "a list of words, or a pair of lists" } else { "a str, or a pair of str" };

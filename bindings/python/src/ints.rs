@@ -30,13 +30,13 @@ impl Ints {
             let mut made = ints.made();
             return PyList::new(py, ids.map(|id| int(py, &mut made, id)));
         }
-        let (list, mut turns) = (PyList::empty(py), Turns::new(py)?);
+        let (list, mut turns) = (PyList::empty(py), Turns::new(py));
         while ids.len() > 0 {
             // Released before other threads have their turn: they may wait for it while they hold the interpreter.
             let mut made = ints.made();
             ids.by_ref().take(PIECE).try_for_each(|id| list.append(int(py, &mut made, id)))?;
             drop(made);
-            turns.pass(|| Ok(()))?;
+            turns.pass(PIECE, || Ok(()))?;
         }
         Ok(list)
     }

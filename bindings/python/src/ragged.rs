@@ -16,7 +16,7 @@ use crate::collector::CollectorPause;
 use crate::column::{Column, Numbers, Places, SHOWN, place, shortened};
 use crate::errors::{INT, ask_for};
 use crate::ints::Ints;
-use crate::lists::{PIECE, Turns, apart, containers};
+use crate::lists::{Turns, apart, containers};
 
 /// The ids of a batch: those of item `n` are `values[offsets[n]:offsets[n + 1]]`. A batch never changes.
 #[pyclass(frozen, name = "Ragged", module = "windrow")]
@@ -144,14 +144,10 @@ impl PyRagged {
         let paused = CollectorPause::begin(py, self.__len__())?;
         let ints = apart(py, self.values.len(), || Ints::of(&self.values));
         let of = |ids: &[u32]| Ints::list(ints.as_ref(), py, ids.iter().copied());
-        let (lists, mut turns, mut made) = (PyList::empty(py), Turns::new(py)?, 0);
+        let (lists, mut turns) = (PyList::empty(py), Turns::new(py));
         for ids in self.iter() {
             lists.append(of(ids)?)?;
-            made += 1 + ids.len();
-            if made > PIECE {
-                made = 0;
-                turns.pass(|| paused.look())?;
-            }
+            turns.pass(1 + ids.len(), || paused.look())?;
         }
         Ok(lists)
     }

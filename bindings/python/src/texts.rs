@@ -12,6 +12,7 @@ use pyo3_arrow::input::AnyArray;
 use crate::arguments::{number, several};
 use crate::column::Column;
 use crate::errors::ItemError;
+use crate::lists::{Turns, objects_of_text};
 
 /// Treatment of a text that is no Unicode: a `str` with half of a surrogate pair, or bytes that are not UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,11 +47,12 @@ pub(crate) enum Texts {
 impl Texts {
     /// The texts in `texts`: a list or another iterable of `str` or `bytes`, an array of numpy, or a column of strings of Arrow.
     pub(crate) fn of(texts: &Bound<'_, PyAny>, errors: Errors) -> PyResult<Self> {
+        let py = texts.py();
         if let Ok(list) = texts.cast::<PyList>() {
-            return Self::items(list.iter(), errors);
+            return Self::items(py, list.iter().map(Ok), errors);
         }
         if let Ok(tuple) = texts.cast::<PyTuple>() {
-            return Self::items(tuple.iter(), errors);
+            return Self::items(py, tuple.iter().map(Ok), errors);
         }
         if texts.hasattr("__arrow_c_stream__")? || texts.hasattr("__arrow_c_array__")? {
             return Self::columns(texts);
@@ -58,14 +60,19 @@ impl Texts {
         if texts.hasattr("__array_interface__")? {
             return Self::of(&texts.call_method0("tolist")?, errors);
         }
-        let items: PyResult<Vec<_>> = several("texts", texts)?.collect();
-        Self::items(items?.into_iter(), errors)
+        Self::items(py, several("texts", texts)?, errors)
     }
 
-    fn items<'py>(texts: impl ExactSizeIterator<Item = Bound<'py, PyAny>>, errors: Errors) -> PyResult<Self> {
-        let mut items = Vec::with_capacity(texts.len());
+    fn items<'py>(
+        py: Python<'py>,
+        texts: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>,
+        errors: Errors,
+    ) -> PyResult<Self> {
+        let (mut items, mut turns) = (Vec::with_capacity(texts.size_hint().0), Turns::new(py));
         for (number, text) in texts.enumerate() {
-            items.push(Item::of(number, text, errors)?);
+            let item = Item::of(number, text?, errors)?;
+            turns.read(item.objects())?;
+            items.push(item);
         }
         Ok(Self::Items(items))
     }
@@ -188,6 +195,14 @@ impl Item {
         }
     }
 
+    /// The number of objects that take as long to read.
+    pub(crate) fn objects(&self) -> usize {
+        objects_of_text(match self {
+            Self::Str(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+        })
+    }
+
     pub(crate) fn text(&self, number: usize) -> PyResult<&str> {
         match self {
             Self::Str(text) => Ok(text),
@@ -212,10 +227,18 @@ fn not_unicode(py: Python<'_>, number: usize, cause: PyErr) -> PyErr {
 
 /// Ids: a [`Column`], a list, or any object that can be converted to one.
 pub(crate) fn ids_of(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+    ids_in_turns(ids, &mut Turns::new(ids.py()))
+}
+
+/// The same for one of several lists.
+pub(crate) fn ids_in_turns(ids: &Bound<'_, PyAny>, turns: &mut Turns<'_>) -> PyResult<Vec<u32>> {
     if let Some(ids) = ids.cast::<Column>().ok().and_then(|column| column.get().ids()) {
         return Ok(ids.to_vec());
     }
     let list = if ids.hasattr("__array_interface__")? { ids.call_method0("tolist")? } else { ids.clone() };
-    let id = |(at, id): (usize, PyResult<Bound<'_, PyAny>>)| number(&format_args!("ids[{at}]"), &id?);
+    let id = |(at, id): (usize, PyResult<Bound<'_, PyAny>>)| {
+        turns.read(1)?;
+        number(&format_args!("ids[{at}]"), &id?)
+    };
     several("ids", &list)?.enumerate().map(id).collect()
 }

@@ -19,14 +19,14 @@ use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::arguments;
 use crate::call::{Call, fitted};
-use crate::door::{Watch, ask, enter, in_parallel};
+use crate::door::{Watch, enter, in_parallel};
 use crate::encoding::{BatchOfIds, PyEncoding, padding_direction, truncation_direction};
 use crate::errors::{InputError, TOKEN, TokenizerError, ask_for, of_batch, of_decoding, of_file, of_load};
 use crate::inputs::Inputs;
-use crate::lists::{PIECE, Turns, containers, list};
+use crate::lists::{self, Turns, containers};
 use crate::ragged::PyRagged;
 use crate::settings::{self, Settings};
-use crate::texts::{Texts, ids_of};
+use crate::texts::{Texts, ids_in_turns, ids_of};
 use crate::vocabulary::{self, Added};
 
 /// A vocabulary, the engine that encodes with it, and the truncation and padding of its encodings.
@@ -206,10 +206,13 @@ impl PyTokenizer {
 
     /// Adds tokens, like the library, and returns the number of new ones.
     fn add(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>, special: bool) -> PyResult<usize> {
-        let tokens: Vec<Added> = arguments::several("tokens", tokens)?
-            .enumerate()
-            .map(|(number, token)| Added::of(number, &token?, special))
-            .collect::<PyResult<_>>()?;
+        let mut turns = Turns::new(py);
+        let read = |(number, token): (usize, PyResult<Bound<'_, PyAny>>)| {
+            turns.read(1)?;
+            Added::of(number, &token?, special)
+        };
+        let tokens: Vec<Added> =
+            arguments::several("tokens", tokens)?.enumerate().map(read).collect::<PyResult<_>>()?;
         self.replace(py, |State { core, .. }| {
             let (count, json) = vocabulary::with_added(core.json()?.as_bytes(), &tokens, special)?;
             let (file, encodes) = (Some(json.as_bytes()), Some(core.encode_special_tokens));
@@ -529,12 +532,10 @@ impl PyTokenizer {
         let core = self.core();
         let tokens = enter(py, |_| vocabulary::tokens(&core.full, core.full.json(), with_added_tokens))?;
         ask_for(tokens.len(), 2 * TOKEN)?;
-        let (vocabulary, mut turns) = (PyDict::new(py), Turns::new(py)?);
-        for (made, (token, id)) in tokens.into_iter().enumerate() {
+        let (vocabulary, mut turns) = (PyDict::new(py), Turns::new(py));
+        for (token, id) in tokens {
             vocabulary.set_item(token, id)?;
-            if made % PIECE == 0 {
-                turns.pass(|| Ok(()))?;
-            }
+            turns.pass(1, || Ok(()))?;
         }
         Ok(vocabulary)
     }
@@ -877,13 +878,14 @@ impl PyTokenizer {
         } else {
             let sequences = arguments::several("sequences", sequences)?;
             // Large lists take longer to read than to decode.
-            let read = |ids: PyResult<Bound<'_, PyAny>>| ask(py).and_then(|()| ids_of(&ids?));
-            let sequences: Vec<Vec<u32>> = sequences.map(read).collect::<PyResult<_>>()?;
+            let mut turns = Turns::new(py);
+            let sequences: Vec<Vec<u32>> =
+                sequences.map(|ids| ids_in_turns(&ids?, &mut turns)).collect::<PyResult<_>>()?;
             enter(py, |watch| decoded(sequences.iter().map(Vec::as_slice).collect(), watch))?
         };
         ask_for(texts.iter().map(String::len).sum(), BYTES_OF_CHARACTER)?;
         ask_for(texts.len(), TOKEN)?;
-        list(py, texts.into_iter())
+        lists::texts(py, texts)
     }
 
     /// `decode_batch` for a task.

@@ -1,4 +1,4 @@
-"""Other threads run while large results become objects of Python."""
+"""Other threads run while large arguments are read, and while large results become objects of Python."""
 
 import gc
 import pickle
@@ -60,7 +60,8 @@ def pauses() -> Iterator[Callable[[Callable[[], object]], float]]:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other clocks")
 @pytest.mark.parametrize(
     "name",
-    ["tolist", "many lists", "iteration", "values", "pickle", "equal", "ids", "type_ids", "special_tokens_mask", "offsets", "tokens", "word_ids"],
+    ["tolist", "many lists", "iteration", "values", "pickle", "equal", "decode_batch"]
+    + ["ids", "type_ids", "special_tokens_mask", "offsets", "tokens", "word_ids"],
 )
 def test_other_threads_run(
     gpt2: windrow.Tokenizer,
@@ -78,6 +79,8 @@ def test_other_threads_run(
         "values": whole.values.tolist,
         "pickle": lambda: pickle.loads(pickle.dumps(whole)),
         "equal": lambda: whole == again,
+        # It takes longer to read these lists than to decode them.
+        "decode_batch": lambda: gpt2.decode_batch([[5]] * 200_000),
     }
     if name not in calls:
         # A new one for each: the first read of a field may make others.
