@@ -23,7 +23,7 @@ impl Store for String {
 
     /// The ends are counted in units of UTF-16.
     fn add(&mut self, units: &[u8], ends: &[u32], all: &mut Vec<usize>) -> Done {
-        let text = std::str::from_utf8(units).map_err(|_| Failure::other("the texts are not UTF-8"))?;
+        let text = std::str::from_utf8(units).map_err(|_| Failure::other("the texts are not valid UTF-8"))?;
         let begin = self.len();
         all.extend(in_bytes(units, ends).map(|end| begin + end));
         self.push_str(text);

@@ -40,7 +40,7 @@ test('files are encoded', async (context) => {
   const lines = summary.outputs.filter((file) => file.endsWith('.jsonl')).flatMap((file) => readFileSync(file, 'utf8').trim().split('\n'));
   assert.deepEqual(JSON.parse(lines[0]).ids, [15496, 995, 50256]);
   assert.deepEqual(JSON.parse(lines[2]), { id: 1, 'a,b': 3, idd: null });
-  assert.deepEqual(summary.notes, ['no document has the field "idd" of keep, so all its values are null; the first document has "id"']);
+  assert.deepEqual(summary.notes, ['no document has the field "idd" named in keep, so all its values are null; the first document has "id"']);
 });
 
 test('a tokenizer is named in several ways', async (context) => {

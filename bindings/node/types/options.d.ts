@@ -7,7 +7,7 @@ export type RunOptions = {
      */
     addSpecialTokens?: boolean | null | undefined;
     /**
-     * Treat all files as text, regardless of their extensions; non-text files in directories are passed over.
+     * Treat all files as text, regardless of their extensions; non-text files in directories are ignored.
      */
     allText?: boolean | null | undefined;
     /**
@@ -147,7 +147,7 @@ export type RunOptions = {
  * The options of a run. Null is no option.
  * @typedef {object} RunOptions
  * @property {boolean | null} [addSpecialTokens] Add the tokens that the template of a tokenizer.json puts around a document, such as BERT's CLS and SEP.
- * @property {boolean | null} [allText] Treat all files as text, regardless of their extensions; non-text files in directories are passed over.
+ * @property {boolean | null} [allText] Treat all files as text, regardless of their extensions; non-text files in directories are ignored.
  * @property {boolean | null} [appendEos] Append the token that ends a document to every document; nanogpt always does.
  * @property {string | number | null} [bos] Begin every document with this token, given by name or id.
  * @property {string | URL | null} [chat] Treat the messages in JSON lines or Parquet as conversations, and render them with a chat template: the one next to the tokenizer.json, or a file.

@@ -95,7 +95,7 @@ impl Call {
             Some(Padding::To(length)) => PaddingStrategy::Fixed(length),
             Some(Padding::MaxLength) => {
                 let length = changed.truncation().map(|truncation| truncation.max_length);
-                let hint = "hint: set one with max_length=.. or enable_truncation";
+                let hint = "hint: set one with max_length=... or enable_truncation";
                 let error = || PyValueError::new_err(format!("padding \"max_length\" needs a maximum length\n{hint}"));
                 PaddingStrategy::Fixed(length.ok_or_else(error)?)
             }
@@ -125,7 +125,7 @@ pub(crate) fn fitted(batch: &Ragged, around: &Encoding, post_processing: &PostPr
     let (most, keeps_end) = match post_processing.truncation() {
         Some(params) if params.max_length < special => {
             return Err(format!(
-                "truncation: max_length {} has no room for {special} special tokens",
+                "truncation: max_length {} leaves no room for {special} special tokens",
                 params.max_length
             ));
         }

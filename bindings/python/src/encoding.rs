@@ -134,7 +134,7 @@ impl PyEncoding {
             let encoding = encoding.clone();
             self.0 = Made::Whole(Box::new(encoding));
         }
-        let Made::Whole(encoding) = &mut self.0 else { unreachable!("the encoding was made whole above") };
+        let Made::Whole(encoding) = &mut self.0 else { unreachable!("`Whole` was assigned above") };
         Ok(encoding)
     }
 }
@@ -142,7 +142,7 @@ impl PyEncoding {
 impl PyEncoding {
     /// A column that has this value for each token of the text, and the value of `around` for the others.
     fn constant<'py>(&self, py: Python<'py>, around: &[u32], value: u32) -> PyResult<Bound<'py, PyList>> {
-        let Made::OfIds { batch, number, .. } = &self.0 else { unreachable!("the batch has its columns") };
+        let Made::OfIds { batch, number, .. } = &self.0 else { unreachable!("called only for encodings of a batch") };
         let len = batch.ids(*number).len();
         list(py, batch.column(around, std::iter::repeat_n(value, len)).into_iter())
     }

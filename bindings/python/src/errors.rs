@@ -26,7 +26,9 @@ pub(crate) const TOKEN: usize = 128;
 pub(crate) fn ask_for(items: usize, bytes_each: usize) -> PyResult<()> {
     let bytes = items.saturating_mul(bytes_each);
     if bytes > LARGE && !has_headroom_and(bytes) {
-        return Err(PyMemoryError::new_err(format!("not enough memory for {items} items of about {bytes_each} bytes")));
+        return Err(PyMemoryError::new_err(format!(
+            "not enough memory for {items} items of about {bytes_each} bytes each"
+        )));
     }
     Ok(())
 }

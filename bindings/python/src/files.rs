@@ -111,7 +111,7 @@ pub(crate) fn encode_files(
                     return Err(WindrowError::new_err("interrupted; nothing was published"));
                 }
                 Err(RecvTimeoutError::Disconnected) => match thread.join() {
-                    Ok(()) => unreachable!("the thread sends before it ends"),
+                    Ok(()) => unreachable!("the thread sends its result before it ends"),
                     Err(panic) => std::panic::resume_unwind(panic),
                 },
             }

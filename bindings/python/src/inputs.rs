@@ -138,9 +138,11 @@ impl Sequence {
             return read(sequence.clone()).map(Self::Text);
         }
         let name = sequence.get_type().name()?;
-        let expected = if is_pretokenized { "a list of words, or a pair of lists" } else { "a str, or a pair of str" };
-        let hint =
-            if is_pretokenized { "is_pretokenized=False takes texts" } else { "is_pretokenized=True takes words" };
+        let (expected, hint) = if is_pretokenized {
+            ("a list of words, or a pair of such lists", "pass is_pretokenized=False for texts")
+        } else {
+            ("a str, or a pair of str", "pass is_pretokenized=True for words")
+        };
         Err(PyTypeError::new_err(format!("item {number}: expected {expected}, not {name} (hint: {hint})")))
     }
 

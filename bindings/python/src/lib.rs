@@ -52,7 +52,7 @@ fn refuse_other_interpreters(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     let hint = "hint: run other interpreters in separate processes";
     Err(PyImportError::new_err(format!(
-        "windrow works in only one interpreter per process, and another one already uses it\n{hint}"
+        "windrow works in only one interpreter per process, and another interpreter already uses it\n{hint}"
     )))
 }
 

@@ -26,7 +26,7 @@ impl Errors {
         match name {
             "strict" => Ok(Self::Strict),
             "replace" => Ok(Self::Replace),
-            other => Err(PyValueError::new_err(format!("errors {other:?} is neither \"strict\" nor \"replace\""))),
+            other => Err(PyValueError::new_err(format!("errors must be \"strict\" or \"replace\", not {other:?}"))),
         }
     }
 }
@@ -153,7 +153,8 @@ fn append<'a>(chunk: &'a ArrayRef, texts: &mut Vec<&'a str>) -> Result<(), (usiz
                 } else {
                     column.data_buffers().get(buffer).and_then(|buffer| buffer.get(begin..begin.checked_add(length)?))
                 };
-                let text = text.ok_or_else(|| (number, "is a view outside the buffers of its column".to_owned()))?;
+                let text =
+                    text.ok_or_else(|| (number, "is a view that points outside the buffers of its column".to_owned()))?;
                 texts.push(utf8(text).map_err(|reason| (number, reason))?);
             }
             Ok(())

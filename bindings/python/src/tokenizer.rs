@@ -135,7 +135,7 @@ impl Core {
     fn json(&self) -> PyResult<&str> {
         self.full.json().ok_or_else(|| {
             let name = self.plain().name();
-            let hint = "hint: load a tokenizer.json with the same tokens; pickle and copy do not need one";
+            let hint = "hint: load a tokenizer.json with the same tokens instead; pickle and copy work without one";
             TokenizerError::new_err(format!(
                 "tokenizer {} is a tiktoken vocabulary, which has no tokenizer.json\n{hint}",
                 shown(name)

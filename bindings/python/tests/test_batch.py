@@ -126,7 +126,7 @@ def bad_columns() -> dict[str, tuple[object, int, str]]:
     }
     for name, view in {"outside": (21, b"bbbb", 0, 1), "no buffer": (20, b"bbbb", 7, 0), "negative": (13, b"bbbb", 0, -1)}.items():
         try:
-            found[name] = (views(inline, struct.pack("i4sii", *view)), 1, "is a view outside the buffers")
+            found[name] = (views(inline, struct.pack("i4sii", *view)), 1, "is a view that points outside the buffers")
         except pa.ArrowInvalid:
             pass  # This version looks itself.
     return found

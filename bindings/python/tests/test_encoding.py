@@ -251,13 +251,13 @@ def test_what_is_wrong_is_named() -> None:
     tokenizer = windrow.Tokenizer.from_str(byte_level())
     with pytest.raises(TypeError, match="item 1: expected a str, or a pair of str, not int"):
         tokenizer.encode_batch(["a", 1])
-    with pytest.raises(TypeError, match="is_pretokenized=False takes texts"):
+    with pytest.raises(TypeError, match="pass is_pretokenized=False for texts"):
         tokenizer.encode_batch(["a"], is_pretokenized=True)
     with pytest.raises(TypeError, match="encode takes a single text"):
         tokenizer.encode_batch("abc")
     with pytest.raises(windrow.ItemError, match="item 1: has half of a surrogate pair"):
         tokenizer.encode_batch(["ok", "bad \ud800"])
-    with pytest.raises(ValueError, match="the stride 3 is not below max_length 3"):
+    with pytest.raises(ValueError, match="the stride 3 is not less than max_length 3"):
         tokenizer.enable_truncation(3, stride=3)
     with pytest.raises(ValueError, match='strategy "x" is not one of'):
         tokenizer.enable_truncation(3, strategy="x")

@@ -102,7 +102,7 @@ def test_a_manifest_repeats_its_run(tmp_path: pathlib.Path) -> None:
     summary = windrow.encode_files(lines, tmp_path / "other" / "a", **options, threads=1)
     assert files(tmp_path / "other") == files(tmp_path)
     assert (tmp_path / "a.val.kept.jsonl").read_text().startswith('{"a,b":1,"titel":null}\n')
-    missing = 'no document has the field "titel" of keep, so all its values are null; the first document has "title"'
+    missing = 'no document has the field "titel" named in keep, so all its values are null; the first document has "title"'
     assert summary["notes"].count(missing) == 1
 
 
@@ -184,7 +184,7 @@ def test_notes_of_the_command(corpus: pathlib.Path, tmp_path: pathlib.Path) -> N
     (corpus / "named.txt").write_text("<|endoftext|> in a text. " * 100_000)
     (corpus / "empty.jsonl").write_text("")
     notes = windrow.encode_files(corpus, tmp_path / "a", "gpt2")["notes"]
-    assert f"{named}, which are plain text here (special_in_text=True recognizes them)" in notes
+    assert f"{named}, which are treated as plain text (special_in_text=True recognizes them)" in notes
     assert any("contains no document" in note for note in notes)
     notes = windrow.encode_files(corpus, tmp_path / "b", "gpt2", special_in_text=True)["notes"]
     assert any(note.startswith(f"{named}: 100,001 ids") for note in notes)

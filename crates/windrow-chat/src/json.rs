@@ -83,7 +83,7 @@ impl Style {
                         ValueKind::None => "null".to_owned(),
                         ValueKind::Bool => if key.is_true() { "true" } else { "false" }.to_owned(),
                         ValueKind::Number => number(&key),
-                        other => return Err(bad(&format!("an object key is of type {other}"))),
+                        other => return Err(bad(&format!("an object key cannot be of type {other}"))),
                     };
                     fields.push((name, item));
                 }
@@ -96,7 +96,7 @@ impl Style {
                     self.put(&item, depth + 1, text)
                 })?;
             }
-            other => return Err(bad(&format!("a value of type {other} has no JSON form"))),
+            other => return Err(bad(&format!("a value of type {other} cannot be written as JSON"))),
         }
         Ok(())
     }

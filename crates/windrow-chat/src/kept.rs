@@ -63,7 +63,7 @@ fn keep(state: &State<'_, '_>, value: &Value, depth: usize) -> Result<Value, Err
         if value.kind() == ValueKind::Plain || object.type_name().ends_with("::Macro") {
             return Ok(value.clone());
         }
-        let reason = "a namespace or a loop cannot be kept inside another value";
+        let reason = "a namespace or a loop cannot be stored inside another value";
         return Err(Error::new(ErrorKind::InvalidOperation, reason));
     }
     if depth == DEPTH {

@@ -42,7 +42,7 @@ pub enum ChatError {
         source: io::Error,
     },
     /// There is no template.
-    #[error("no chat template is known for {}\nhint: {hint}", shown(name))]
+    #[error("there is no chat template for {}\nhint: {hint}", shown(name))]
     Missing {
         /// The place that was searched.
         name: String,
@@ -369,6 +369,6 @@ fn object(path: &Path, text: &str) -> Result<Map<String, Value>, ChatError> {
     serde_json::from_str(text).map_err(|error| ChatError::Invalid {
         name: path.display().to_string(),
         reason: format!("not a JSON object: {error}"),
-        hint: "repair it, or pass another file: --chat=FILE".to_owned(),
+        hint: "fix it, or pass another file: --chat=FILE".to_owned(),
     })
 }

@@ -71,7 +71,7 @@ impl ChatTemplate {
         if let Some(index) = lost {
             let role = Row::role(&row.messages[index]);
             let is_known = self.writes(source, &role, false);
-            let why = if is_known { "" } else { ", a role that it does not know" };
+            let why = if is_known { "" } else { ", which the template does not know" };
             return Err(RefusedChat::Template(format!(
                 "the chat template ({}) omits message {index} (counting from 0), whose role is {role:?}{why} \
                  (hint: {})",
@@ -80,7 +80,7 @@ impl ChatTemplate {
             )));
         }
         if methods::strip(text, None, [true, true]).is_empty() {
-            let what = format!("the chat template ({}) renders the messages to an empty text", self.name);
+            let what = format!("the chat template ({}) renders the messages to empty text", self.name);
             return Err(RefusedChat::Template(what));
         }
         Ok(())

@@ -170,7 +170,7 @@ impl ChatTemplate {
         let steps = rendered.map_err(|error| {
             if recorder.found().is_too_long {
                 return self.refused(&format!(
-                    "the rendered text has more than {} MiB and more than {MOST_PER_BYTE} bytes for each byte of the row",
+                    "the rendered text exceeds both {} MiB and {MOST_PER_BYTE} bytes per byte of the row",
                     MOST >> 20
                 ));
             }
@@ -193,8 +193,8 @@ impl ChatTemplate {
         match without_marks(&with_marks, &text) {
             Some(spans) => Ok(Rendered { text, spans }),
             None => Err(self.refused(
-                "a block around a generation block changes its text, so the position of the generated text is unknown \
-                 (hint: move the generation block to the top level of the template, or omit --loss assistant)",
+                "an enclosing block changes the text of a generation block, so the position of the generated text is \
+                 unknown (hint: move the generation block to the top level of the template, or omit --loss assistant)",
             )),
         }
     }

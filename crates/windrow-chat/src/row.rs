@@ -131,7 +131,7 @@ fn check(message: &Value) -> Result<(), String> {
     if role.as_str().is_none_or(str::is_empty) {
         let has = |name| message.get_attr(name).is_ok_and(|value| !value.is_undefined());
         if has("from") && has("value") {
-            return Err("has from and value instead of role and content \
+            return Err("has the fields from and value instead of role and content \
                 (hint: rename both fields, and the roles: human to user, gpt to assistant)"
                 .to_owned());
         }
@@ -299,7 +299,7 @@ mod tests {
             let good = r#"{"role": "assistant", "tool_calls": [{}]}, {"role": "tool", "content": null}"#;
             assert_eq!(reason(&format!("[{good}, {message}]")), format!("message 2 (counting from 0) {what}"));
         }
-        let hint = "has from and value instead of role and content (hint: rename both fields, ";
+        let hint = "has the fields from and value instead of role and content (hint: rename both fields, ";
         assert!(reason(r#"[{"from": "human", "value": "a"}]"#).contains(hint));
         assert_eq!(of(Conversation { tools: Some(r#""[]""#), ..user.into() }), "tools is not an array of objects");
         assert_eq!(of(Conversation { documents: Some("[[]]"), ..user.into() }), "documents is not an array of objects");

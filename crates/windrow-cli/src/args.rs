@@ -36,8 +36,8 @@ Examples:
 ";
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 73 the output cannot be created, 74 reading or writing failed, \
-129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.";
+Exit codes: 0 done, 1 failed, 2 usage error, 65 bad input, 73 the output cannot be created, \
+74 reading or writing failed, 129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.";
 
 /// Counts tokens, encodes corpora of text into token files, and plans overlapped operations.
 #[derive(Debug, Parser)]

@@ -83,7 +83,7 @@ fn measured(options: &Options) -> Result<Code, Refused> {
     let mut step = |step: BenchStep<'_>| match step {
         // Without a terminal, where no bar is drawn.
         BenchStep::Group(group) if speaks => {
-            report::say(format_args!("measuring {} ({done} of {all} cells are done)", group.name()))
+            report::say(format_args!("measuring {} ({done} of {all} cells done)", group.name()))
         }
         BenchStep::Group(_) => {}
         BenchStep::Cell(name) => steps.iter().for_each(|steps| steps.begin(name)),

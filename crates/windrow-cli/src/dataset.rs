@@ -16,7 +16,7 @@ use crate::exit::Code;
 use crate::report;
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 failed, 2 usage or no such output, 65 a file is damaged or was encoded with another tokenizer, 74 reading failed.";
+Exit codes: 0 done, 1 failed, 2 usage error or no such output, 65 a file is damaged or was encoded with another tokenizer, 74 reading failed.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {

@@ -31,7 +31,7 @@ Examples:
 ";
 
 pub(crate) const AFTER_HELP: &str =
-    "Exit codes: 0 done, 1 failed, 2 usage, 65 the file is not a tokenizer, 74 it cannot be read.";
+    "Exit codes: 0 done, 1 failed, 2 usage error, 65 the file is not a tokenizer, 74 the file cannot be read.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {

@@ -210,5 +210,5 @@ fn stages(trace: &Trace) -> String {
     let wall = trace.wall.0.max(1.0);
     let parts: Vec<String> =
         trace.lanes.iter().map(|lane| format!("{} {:.2}", lane.name, lane.busy().0 / wall)).collect();
-    format!("stages, as shares of the time: {}; {} is the bottleneck", parts.join(", "), trace.explain().name)
+    format!("stages, as shares of the elapsed time: {}; {} is the bottleneck", parts.join(", "), trace.explain().name)
 }

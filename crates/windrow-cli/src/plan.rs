@@ -105,14 +105,14 @@ fn measure(options: &Options) -> Result<Source, Refused> {
         ([], Some(Where::InProcess)) => calibrate::in_process(options),
         // With MPI, this command runs in several processes, which do not reach this line.
         ([], Some(Where::Mpi)) => Err(Refused::usage(
-            "this windrow was built without MPI\n\
+            "this build of windrow has no MPI support\n\
              hint: build it with cargo install --path crates/windrow-cli --features mpi, and start it with mpiexec; \
              or calibrate in your program with windrow_collective::Fused::calibrate and pass the samples of its profile with --cost",
         )),
         ([], None) if options.profile.is_some() => profiles::read(options),
         ([], None) => Err(Refused::usage(format_args!(
-            "the times of the computation and the communication are not known\n\
-             hint: measure both at several sizes and pass the times with --cost samples.csv, whose header is {}; \
+            "the times of the computation and the communication are unknown\n\
+             hint: measure both at several sizes and pass the times with --cost samples.csv, a file with the header {}; \
              or measure on ranks of this process with --calibrate in-process, and keep the result with --profile profiles.json",
             SAMPLE_COLUMNS.join(",")
         ))),

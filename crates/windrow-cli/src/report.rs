@@ -32,10 +32,8 @@ pub(crate) fn note(note: impl Display) {
 pub(crate) fn kept(shards: usize) {
     match shards {
         0 => {}
-        1 => say("hint: 1 finished shard is kept; the same command with --resume continues after it"),
-        _ => say(format_args!(
-            "hint: {shards} finished shards are kept; the same command with --resume continues after them"
-        )),
+        1 => say("hint: 1 finished shard is kept; rerun the command with --resume to continue"),
+        _ => say(format_args!("hint: {shards} finished shards are kept; rerun the command with --resume to continue")),
     }
 }
 

@@ -64,10 +64,7 @@ pub(crate) fn refused(path: &Path, what: &str, hint: &str) -> Refused {
 /// Checks the entry under a target's name. The entry itself counts, not the file it links to: a rename replaces the entry.
 pub(crate) fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refused> {
     if path.file_name().is_none() {
-        return Err(Refused(
-            format!("\"{}\" is not the name of a file\nhint: choose another path", shown(path)),
-            Code::Usage,
-        ));
+        return Err(Refused(format!("\"{}\" is not a file name\nhint: choose another path", shown(path)), Code::Usage));
     }
     if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"-")) {
         let message = format!(

@@ -45,7 +45,7 @@ impl Observer for Watched {
         let enough = enough.unwrap_or(usize::MAX);
         let note = || {
             report::note(format_args!(
-                "{}:{line}: a document of {} takes about {} of memory in {engine}, but --memory is {}, so it is encoded by itself{} \
+                "{}:{line}: a document of {} takes about {} of memory in {engine}, but --memory is {}, so it is encoded on its own{} \
                  (hint: split it, or pass --memory {}M)",
                 shown(file),
                 decimal(bytes as u64),

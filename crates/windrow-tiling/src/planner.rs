@@ -263,7 +263,7 @@ fn notes(
     let mut notes = measured.notes.clone();
     if *padding > 0 {
         notes.push(format!(
-            "{} rows are padded to {m}, so that each of the {ranks} ranks has the same number",
+            "{} rows are padded to {m}, so that each of the {ranks} ranks has the same number of rows",
             m - padding
         ));
     }

@@ -499,8 +499,8 @@ impl fmt::Display for PlanError {
                 let Effort { units, front, gap } = effort;
                 write!(
                     f,
-                    "the effort is {units} units, fronts of {front} and a gap of {gap}\n\
-                     hint: the first two must be at least 1, and the gap at least 0 and below 1"
+                    "the effort has {units} units, a front of {front} and a gap of {gap}\n\
+                     hint: `units` and `front` must be at least 1; `gap` must be at least 0 and less than 1"
                 )
             }
             PlanError::Contention { lane, factor } => {
@@ -512,7 +512,7 @@ impl fmt::Display for PlanError {
             PlanError::EmptyTile { place } => write!(f, "tile {place} has no rows"),
             PlanError::Total { tiles, rows } => write!(f, "the tiles have {tiles} rows, but the operation has {rows}"),
             PlanError::TooMany { units } => {
-                write!(f, "{units} units can be cut in too many ways to try all\nhint: plan() has no such limit")
+                write!(f, "{units} units can be cut in too many ways to try them all\nhint: plan() has no such limit")
             }
         }
     }

@@ -22,9 +22,9 @@ macro_rules! kinds {
 }
 
 kinds! {
-    POINTER: "a git-lfs pointer in place of the file", "fetch the file: git lfs pull";
-    HTML: "an HTML page, perhaps an error or login page that was saved in place of the file", "download the file again, and look at the page";
-    XML: "XML, perhaps a store's error message that was saved in place of the file", "download the file again, or convert it to JSON lines";
+    POINTER: "a Git LFS pointer", "fetch the file that it stands for: git lfs pull";
+    HTML: "an HTML page", "read the page, which may be an error or login page, and download the file again";
+    XML: "XML", "download the file again if it is an error message from a store; otherwise, convert it to JSON lines";
     GZIP: "gzip data", "rename the file so that .gz follows the extension of its format, as in .jsonl.gz";
     ZSTD: "zstd data", "rename the file so that .zst follows the extension of its format, as in .jsonl.zst";
     XZ: "xz data", "rename the file so that .xz follows the extension of its format, as in .jsonl.xz";
@@ -39,13 +39,13 @@ kinds! {
     ZIP: "a zip archive", "decompress it: unzip -p FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl";
     SEVEN_ZIP: "a 7z archive", "unpack it with 7z x, and pass the folder instead";
     RAR: "a rar archive", "unpack it, and pass the folder instead";
-    TAR: "a tar archive", "unpack it: tar -xf FILE -C FOLDER, and pass the folder instead";
+    TAR: "a tar archive", "unpack it with tar -xf FILE -C FOLDER, and pass the folder instead";
     WARC: "a WARC archive", "extract the texts as JSON lines first";
     PARQUET: "Parquet", "pass --input-format parquet, or give the file the extension .parquet";
     ENCRYPTED: "encrypted Parquet", "write it again without encryption";
-    ARROW: "Arrow data", "convert it to Parquet: datasets.load_from_disk(FOLDER).to_parquet(FILE), or pyarrow.parquet.write_table";
+    ARROW: "Arrow data", "convert it to Parquet with datasets.load_from_disk(FOLDER).to_parquet(FILE) or pyarrow.parquet.write_table";
     AVRO: "Avro data", "convert it to Parquet or JSON lines";
-    ORC: "ORC data", "convert it to Parquet: pyarrow.orc.read_table, pyarrow.parquet.write_table";
+    ORC: "ORC data", "convert it to Parquet with pyarrow.orc.read_table and pyarrow.parquet.write_table";
     NUMPY: "a numpy array", "write the texts as JSON lines";
     PICKLE: "a Python pickle", "write the texts as JSON lines with json.dumps";
     HDF5: "HDF5 data", "write the texts as JSON lines or Parquet";
@@ -57,7 +57,7 @@ kinds! {
     UTF_16: "UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8`";
     UTF_16_LE: "UTF-16 without a byte order mark", "convert it with `iconv -f UTF-16LE -t UTF-8`";
     UTF_16_BE: "UTF-16 without a byte order mark", "convert it with `iconv -f UTF-16BE -t UTF-8`";
-    JSON: "JSON", "add --input-format jsonl if each line is an object; if it is an array, split it into lines: jq -c '.[]' FILE";
+    JSON: "JSON", "add --input-format jsonl if each line is an object; if the file is an array, split it into lines: jq -c '.[]' FILE";
     LINES_OF_JSON: "JSON lines", "add --input-format jsonl";
     ARRAY: "an array", "put each element on its own line: jq -c '.[]' FILE | windrow encode - --input-format jsonl";
     STRINGS: "lines of strings", "turn them into objects: jq -c '{text: .}' FILE | windrow encode - --input-format jsonl";
@@ -163,7 +163,7 @@ fn is_bzip2(first: &[u8]) -> bool {
     rest == b"1AY&SY" || rest == b"\x17\x72\x45\x38\x50\x90"
 }
 
-/// True if a file is a git-lfs pointer to another file.
+/// True if a file is a Git LFS pointer to another file.
 pub(crate) fn is_pointer(first: &[u8]) -> bool {
     [&b"version https://git-lfs.github.com/spec/"[..], b"version https://hawser.github.com/spec/"]
         .iter()
@@ -244,11 +244,11 @@ pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
     } else if is_at(b"\0") {
         ("a NUL byte, as left by a crash or an incomplete write", NO_NULS)
     } else if is_at(b"\xef\xbb\xbf") {
-        ("a byte order mark inside the file, as cat leaves when it joins two files", NO_MARKS)
+        ("a byte order mark inside the file, as left by cat when it joins two files", NO_MARKS)
     } else if is_at(b"\x1e") {
         ("a record separator: the file is a JSON text sequence", NO_SEPARATORS)
     } else if is_next && skipped.contains(&b'\r') {
-        ("lines end with a carriage return", FEEDS)
+        ("the lines end with carriage returns only", FEEDS)
     } else if is_next && from.starts_with(b"{") {
         ("another object follows on the same line", LINES)
     } else if is_next && from.starts_with(b",") {
@@ -258,12 +258,12 @@ pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
     } else if is_cut && message.contains("string") {
         (
             "the line ends inside a string",
-            "write a line feed inside a string as \\n; if the file was cut off, copy it again",
+            "write a line feed inside a string as \\n; if the file is truncated, copy it again",
         )
     } else if is_cut && line.trim_ascii_start().starts_with(b"{") {
-        ("the object spans more than one line, or is cut off", LINES)
+        ("the object spans more than one line, or is truncated", LINES)
     } else if from.starts_with(b"'") || near.starts_with(b"{'") {
-        ("single quotes, as in a printed Python dictionary", "write it with json.dumps")
+        ("single quotes, as in a printed Python dictionary", "write the line with json.dumps")
     } else {
         return String::new();
     };
@@ -271,9 +271,10 @@ pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
 }
 
 const LINES: &str = "put each object on its own line: jq -c . FILE | windrow encode - --input-format jsonl";
-const FEEDS: &str = "replace it with a line feed: tr '\\r' '\\n' < FILE | windrow encode - --input-format jsonl";
+const FEEDS: &str = "replace them with line feeds: tr '\\r' '\\n' < FILE | windrow encode - --input-format jsonl";
 const NO_NULS: &str = "remove the NUL bytes: tr -d '\\000' < FILE | windrow encode - --input-format jsonl";
-const NO_MARKS: &str = "remove the marks: sed 's/\\xef\\xbb\\xbf//g' FILE | windrow encode - --input-format jsonl";
+const NO_MARKS: &str =
+    "remove the byte order marks: sed 's/\\xef\\xbb\\xbf//g' FILE | windrow encode - --input-format jsonl";
 const NO_SEPARATORS: &str = "remove the separators: tr -d '\\036' < FILE | windrow encode - --input-format jsonl";
 
 #[cfg(test)]
@@ -286,7 +287,7 @@ mod tests {
         let cases: [(&[u8], &str, &str); 35] = [
             (
                 b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n",
-                "a git-lfs pointer",
+                "a Git LFS pointer",
                 "git lfs pull",
             ),
             (b"\xef\xbb\xbf\n <!DocType HTML>", "an HTML page", "download"),

@@ -99,7 +99,7 @@ pub(crate) fn utf8(record: &[u8]) -> Result<&str, Fault> {
 /// The fault of bytes that are not UTF-8, from the first of them.
 pub(crate) fn utf8_fault(begin: &[u8]) -> Fault {
     let looks_like = diagnose::binary(&begin[..begin.len().min(diagnose::FIRST)])
-        .map_or_else(String::new, |kind| format!(" (it starts like {}; hint: {})", kind.what, kind.hint));
+        .map_or_else(String::new, |kind| format!(" (it looks like {}; hint: {})", kind.what, kind.hint));
     let reason = format!("not valid UTF-8{looks_like}");
     Fault { kind: FaultKind::NotUtf8, at: 0, line_in_record: 0, byte: 1, reason }
 }
@@ -184,7 +184,7 @@ fn number_hint(line: &[u8], at: usize) -> &'static str {
         memmem::find(&line[begin..end], word).is_some()
     };
     if is_near(b"NaN") || is_near(b"Infinity") {
-        return " (NaN and Infinity are not JSON; hint: write null instead; Python's `json.dumps(..., allow_nan=False)` finds them)";
+        return " (NaN and Infinity are not valid JSON; hint: write null instead; in Python, `json.dumps(..., allow_nan=False)` reports them)";
     }
     ""
 }

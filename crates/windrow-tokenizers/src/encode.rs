@@ -362,7 +362,7 @@ pub enum EncodeError {
     #[error(transparent)]
     Input(#[from] InputError),
     /// The first bad document, with [`OnError::Fail`](crate::manifest::OnError::Fail).
-    #[error("{}", .0.message("repair it, or skip bad documents with --on-error skip (OUT.skipped.jsonl lists them)"))]
+    #[error("{}", .0.message("fix it, or skip bad documents with --on-error skip (OUT.skipped.jsonl lists them)"))]
     Document(Box<SkippedDocument>),
     /// More documents were bad than [`Job::max_skipped`] allows.
     #[error(

@@ -145,11 +145,11 @@ impl PostProcessing {
         if let Some(params) = truncation.as_ref().filter(|params| params.max_length > 0) {
             let (stride, max_length, special) = (params.stride, params.max_length, self.special_tokens(false));
             if stride >= max_length {
-                return Err(format!("truncation: the stride {stride} is not below max_length {max_length}"));
+                return Err(format!("truncation: the stride {stride} is not less than max_length {max_length}"));
             }
             if max_length.checked_sub(special).is_some_and(|most| stride > most) {
                 let rest = format!("{max_length} minus {special} special tokens");
-                return Err(format!("truncation: the stride {stride} is above max_length {rest}"));
+                return Err(format!("truncation: the stride {stride} is greater than max_length {rest}"));
             }
         }
         self.truncation = truncation;
@@ -225,7 +225,7 @@ impl PostProcessing {
             let (most, stride) = (truncation.max_length, truncation.stride);
             if most < special || (stride > 0 && most - special <= stride) {
                 let reason =
-                    format!("max_length {most} has no room for {special} special tokens and a stride of {stride}");
+                    format!("max_length {most} leaves no room for {special} special tokens and a stride of {stride}");
                 return Err(refused(format!("truncation: {reason}")));
             }
         }

@@ -315,9 +315,9 @@ impl SkippedDocument {
     /// use windrow_tokenizers::manifest::SkippedDocument;
     ///
     /// let mut bad = SkippedDocument { file: "a.jsonl".into(), line: 7, byte: 1, offset: 120, reason: "not an object".into() };
-    /// assert_eq!(bad.message("repair it"), "a.jsonl:7:1: not an object\nhint: repair it");
+    /// assert_eq!(bad.message("fix it"), "a.jsonl:7:1: not an object\nhint: fix it");
     /// bad.reason.push_str(" (hint: jq)");
-    /// assert_eq!(bad.message("repair it"), "a.jsonl:7:1: not an object\nhint: jq");
+    /// assert_eq!(bad.message("fix it"), "a.jsonl:7:1: not an object\nhint: jq");
     /// ```
     pub fn message(&self, hint: &str) -> String {
         let Self { file, line, byte, reason, .. } = self;

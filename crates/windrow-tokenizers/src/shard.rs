@@ -93,7 +93,7 @@ impl<'p> Reading<'p> {
         match header.iter().zip(expected).position(|(one, other)| one != other) {
             Some(at) => Err(DatasetError::damaged(
                 self.path,
-                format_args!("byte {at}: the header does not match this format, element type and length"),
+                format_args!("byte {at}: the header does not match the expected format, element type or length"),
             )),
             None => Ok(()),
         }

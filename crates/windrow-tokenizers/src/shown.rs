@@ -122,7 +122,7 @@ pub(crate) fn is_harmless(c: char) -> bool {
 pub fn to_json(value: &impl Serialize) -> String {
     let mut json = Vec::new();
     // Writing to memory does not fail.
-    serde_json::to_writer(EscapedJson(&mut json), value).expect("a value with a form in JSON");
+    serde_json::to_writer(EscapedJson(&mut json), value).expect("a value that JSON can represent");
     String::from_utf8(json).expect("JSON is text")
 }
 

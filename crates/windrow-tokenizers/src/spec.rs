@@ -100,7 +100,7 @@ pub struct Texts {
     #[cfg_attr(feature = "command", arg(long, value_name = "EXT,...", value_delimiter = ',', value_parser = extension))]
     pub ext: Vec<String>,
 
-    /// Treat all files as text, regardless of their extensions; non-text files in directories are passed over.
+    /// Treat all files as text, regardless of their extensions; non-text files in directories are ignored.
     #[cfg_attr(feature = "command", arg(long))]
     pub all_text: bool,
 

@@ -126,7 +126,7 @@ pub enum LoadError {
     /// windrow's own engine was requested, and does not support the file.
     #[error(
         "tokenizer {}: windrow's own engine cannot encode with it: {}\n\
-         hint: let windrow choose the engine: another engine gives the same ids",
+         hint: let windrow choose an engine; every engine gives the same ids",
         shown(name),
         shown(reason)
     )]
@@ -138,7 +138,7 @@ pub enum LoadError {
     },
     /// No engine accepts the file.
     #[error(
-        "tokenizer {}: no engine can read it: {}\nhint: write it again with version 0.23 of the tokenizers library",
+        "tokenizer {}: no engine can read it: {}\nhint: save it again with version 0.23 of the tokenizers library",
         shown(name),
         shown(reason)
     )]
@@ -150,7 +150,8 @@ pub enum LoadError {
     },
     /// There is no memory for its tables.
     #[error(
-        "tokenizer {}: not enough memory for its tables, about {bytes} bytes\nhint: raise the memory limit of the process",
+        "tokenizer {}: not enough memory for its tables (about {bytes} bytes)\n\
+         hint: raise the memory limit of the process",
         shown(name)
     )]
     NoMemory {
@@ -582,7 +583,7 @@ impl Tokenizer {
     /// assert_eq!(Tokenizer::load("gpt2", &LoadOptions::default())?.delegated(), None);
     /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
     /// let words = Tokenizer::from_json(json, "words", &LoadOptions::default())?;
-    /// assert_eq!(words.delegated(), Some("no position is known at which its texts could be cut"));
+    /// assert_eq!(words.delegated(), Some("windrow knows no position at which a text can be cut"));
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
     /// ```
     pub fn delegated(&self) -> Option<&str> {
@@ -643,8 +644,8 @@ fn read(name_or_path: &str) -> Result<(String, Vec<u8>), LoadError> {
         };
     }
     let too_large = |bytes| {
-        let reason = format!("the file has {bytes} bytes, more than a tokenizer.json can have");
-        LoadError::invalid(name_or_path, Fault::new("", reason, format!("at most {MAX_BYTES} bytes are read")))
+        let reason = format!("the file has {bytes} bytes, which is too many for a tokenizer.json");
+        LoadError::invalid(name_or_path, Fault::new("", reason, format!("windrow reads at most {MAX_BYTES} bytes")))
     };
     if !metadata.is_file() {
         let fault = Fault::new("", "not a regular file", "write it to a file first");
@@ -672,7 +673,7 @@ fn moved_ids(name: &str, file: &File<'_>, checked: &Checked) -> Option<String> {
     let mut moved = file.added.iter().zip(&checked.added).filter(|(token, id)| token.id != **id);
     let (token, id) = moved.next()?;
     Some(format!(
-        "tokenizer {name}: added token {} gets id {id}, as it does with Hugging Face, although the file says {}; other such tokens: {}",
+        "tokenizer {name}: added token {} gets id {id}, as in Hugging Face's library, although the file says {}; other such tokens: {}",
         fault::quoted(&token.content),
         token.id,
         moved.count()
@@ -691,8 +692,10 @@ fn utf8(json: &[u8]) -> Result<&str, Fault> {
 /// Files that users mistake for a `tokenizer.json`, by their first bytes. A file named as a model is a sentencepiece model if it is nothing
 /// else.
 fn other_format(file: &[u8], is_called_model: bool) -> Option<Fault> {
-    const SENTENCEPIECE: (&str, &str) =
-        ("a sentencepiece model, which cannot be read", "convert it to a tokenizer.json with the transformers library");
+    const SENTENCEPIECE: (&str, &str) = (
+        "a SentencePiece model, which windrow cannot read",
+        "convert it to a tokenizer.json with the transformers library",
+    );
     const OTHER: &str = "pass the tokenizer.json of the model";
     let first = &file[..file.len().min(FIRST)];
     let is_json = first.trim_ascii_start().starts_with(b"{");

@@ -53,7 +53,7 @@ impl FromStr for Size {
             "t" => 4,
             _ => {
                 return Err(
-                    "a size is a number, optionally with a unit (K, M, G, T, KiB, KB, ...), such as 512M".into()
+                    "a size is a whole number with an optional unit (K, M, G, T, KiB, KB, ...), such as 512M".into()
                 );
             }
         };

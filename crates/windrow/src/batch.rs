@@ -467,7 +467,7 @@ impl<S: BatchOps> Batched<S> {
         let verdict = || {
             let reason = match stats().map(|stats| stats.verdict()) {
                 Ok(Some(verdict)) => verdict.to_string(),
-                Ok(None) => "no verdict yet: a verdict needs 64 batches of different sizes with few interruptions, \
+                Ok(None) => "no verdict yet: windrow needs 64 batches of different sizes with few interruptions, \
                              or operations that ran one at a time"
                     .to_owned(),
                 Err(error) => format!("no verdict: {error}"),

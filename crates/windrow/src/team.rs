@@ -217,8 +217,8 @@ impl std::fmt::Display for TeamError {
             }
             TeamErrorKind::Busy => write!(
                 f,
-                "{found} of the pool's {threads} threads were free; install a pool for this team, try again, or ask for \
-                 `Width::at_most`"
+                "{found} of the pool's {threads} threads were free; install a separate pool for this team, try again, \
+                 or ask for `Width::at_most`"
             ),
             TeamErrorKind::Late => write!(
                 f,

@@ -17,7 +17,7 @@ class EncodeJobOptions(TypedDict, total=False):
     """Add the tokens that the template of a tokenizer.json puts around a document, such as BERT's CLS and SEP."""
 
     all_text: bool | None
-    """Treat all files as text, regardless of their extensions; non-text files in directories are passed over."""
+    """Treat all files as text, regardless of their extensions; non-text files in directories are ignored."""
 
     append_eos: bool | None
     """Append the token that ends a document to every document; nanogpt always does."""
@@ -131,7 +131,7 @@ class CountOptions(TypedDict, total=False):
     """The options of ``count``."""
 
     all_text: bool | None
-    """Treat all files as text, regardless of their extensions; non-text files in directories are passed over."""
+    """Treat all files as text, regardless of their extensions; non-text files in directories are ignored."""
 
     ext: str | Iterable[str] | None
     """Additional extensions of text files, such as rs,py,c."""

@@ -22,8 +22,8 @@ Examples:
 ";
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 done (even if windrow loses), 1 failed or a result is faster than the machine allows, 2 usage, 73 an output cannot be created, \
-74 writing failed, 129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.";
+Exit codes: 0 done (even if windrow loses), 1 failed or a result is faster than the machine allows, 2 usage error, \
+73 an output cannot be created, 74 writing failed, 129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.";
 
 /// A library that windrow is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -19,7 +19,7 @@ Examples:
 ";
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 74 reading or writing failed. If a file fails, the others are still counted.";
+Exit codes: 0 done, 1 failed, 2 usage error, 65 bad input, 74 reading or writing failed. If a file fails, the others are still counted.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {

@@ -63,7 +63,7 @@ pub(super) fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
         add("line", "a word moves from one CPU to another", lines());
         let (calls, latencies) = wakes();
         add("wake call", "the call that wakes a parked thread", calls);
-        add("wake", "from that call until a thread that was parked for 2 ms runs", latencies);
+        add("wake", "from the wake call until a thread that was parked for 2 ms runs", latencies);
         let pool = Pool::new(2);
         let rests = [Duration::ZERO, PARKED, PARKED_LONG];
         let mut entered: [Vec<f64>; 3] = Default::default();

@@ -31,8 +31,8 @@ samples.csv:
   stage,m,microseconds
   compute,256,50.2
   communicate,256,110.8
-  ... at least three sizes of each stage; sizes may be repeated
-or one size per line: m,compute,communicate, also with a unit: m,compute_ms,communicate_ms
+  ... at least three sizes for each stage; a size may occur several times
+or one size per line: m,compute,communicate or, with units, m,compute_ms,communicate_ms
 
 {usage-heading} {usage}
 
@@ -40,8 +40,8 @@ or one size per line: m,compute,communicate, also with a unit: m,compute_ms,comm
 ";
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 done (also if the answer is not to tile), 1 failed, 2 usage, 65 bad input, 73 an output cannot be created, \
-74 reading or writing failed.";
+Exit codes: 0 done (even if the answer is not to tile), 1 failed, 2 usage error, 65 bad input, \
+73 an output cannot be created, 74 reading or writing failed.";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
@@ -146,16 +146,16 @@ impl Options {
         if self.fused_kernel {
             return Err(Refused::usage(
                 "a plan is for two kernels that run in tiles, not for one kernel that fuses both\n\
-                 a fused kernel may use a different algorithm from the measured collective, and launches nothing per tile: it may take less time\n\
-                 than `bound`, which is the time of the longer of the two measured kernels, or more time than both take one after the other\n\
-                 hint: time it at this shape; without --fused-kernel, the plan of the two kernels is printed for comparison",
+                 a fused kernel may use another algorithm, and launches nothing per tile: it may take less time\n\
+                 than `bound`, the time of the slower of the two measured kernels, or more time than both in succession\n\
+                 hint: time it at this shape; omit --fused-kernel to plan the two kernels for comparison",
             ));
         }
         self.request.check()?;
         if self.calibrate == Some(Where::Mpi) && self.link.is_some() {
             return Err(Refused::usage(
-                "--link slows down ranks of this process, but MPI ranks already have a link\n\
-                 hint: omit it, or choose --calibrate in-process",
+                "--link simulates a link between ranks of this process, but MPI ranks already have one\n\
+                 hint: omit --link, or pass --calibrate in-process",
             ));
         }
         if self.table.is_some() && self.request.family == CutFamily::Any {
@@ -165,11 +165,14 @@ impl Options {
             ));
         }
         if self.refine && self.request.family == CutFamily::TwoSizes {
-            return Err(Refused::usage("--refine runs cuts of any family\nhint: omit --refine or --family two-sizes"));
+            return Err(Refused::usage(
+                "--refine cannot be combined with --family two-sizes, because --refine runs cuts of any family\n\
+                 hint: omit one of them",
+            ));
         }
         if self.calibrate.is_some() && !self.request.lists_rule() {
             return Err(Refused::usage(format_args!(
-                "{} rows cut at multiples of {} may produce too many tiles to list, so --calibrate cannot be used\n\
+                "cutting {} rows at multiples of {} may produce too many tiles to list, so --calibrate cannot be used\n\
                  hint: pass a larger --align",
                 self.request.m,
                 self.request.aligned()

@@ -194,7 +194,7 @@ fn check_memory(options: &Options, ranks: u64, most: usize) -> Result<(), Refuse
     });
     match free.map(|kilobytes| 1024.0 * kilobytes) {
         Some(free) if bytes > free => Err(Refused::usage(format_args!(
-            "the matrices of {ranks} ranks take {:.1} GiB, but only {:.1} GiB are free\n\
+            "the matrices of {ranks} ranks take {:.1} GiB, but only {:.1} GiB is free\n\
              hint: calibrate fewer ranks, or measure elsewhere and pass the samples with --cost",
             bytes / f64::from(1 << 30),
             free / f64::from(1 << 30)

@@ -55,10 +55,10 @@ fn check<'a>(
     if options.request.ranks != started as u64 {
         let ranks = options.request.ranks;
         let hint = match started {
-            1 => format!("start it with mpiexec -n {ranks} windrow plan ..."),
-            _ => format!("start it with mpiexec -n {ranks}, or pass --ranks {started}"),
+            1 => format!("run mpiexec -n {ranks} windrow plan ..."),
+            _ => format!("start windrow with mpiexec -n {ranks}, or pass --ranks {started}"),
         };
-        return Err(Refused::usage(format_args!("--ranks is {ranks}, but MPI has {started}\nhint: {hint}")));
+        return Err(Refused::usage(format_args!("--ranks is {ranks}, but MPI started {started}\nhint: {hint}")));
     }
     let outputs = (fused.rank() == 0).then(|| Outputs::check(options)).transpose()?;
     Ok((Task::new(options, sharing)?, outputs))

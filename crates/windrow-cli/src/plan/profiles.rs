@@ -99,7 +99,8 @@ pub(super) fn read(options: &Options) -> Result<Source, Refused> {
             };
             return Err(Refused::bad_input(format_args!(
                 "{file} has no profile for {operation} of {element}, {ranks} ranks, n = {n}, k = {k},{link} on {machine}\n\
-                 hint: {hint}; add one with --calibrate and --profile, or choose another with --machine and --link-name"
+                 hint: {hint}; add the missing profile with --calibrate and --profile, \
+                 or choose another with --machine and --link-name"
             )));
         }
         [..] => {
@@ -116,7 +117,7 @@ pub(super) fn read(options: &Options) -> Result<Source, Refused> {
     let kept = kept.map_err(|error| {
         let hint = match error.kind() {
             ProfilesErrorKind::Outside => {
-                "\nhint: measure this shape with --calibrate and --profile, or plan with the rates of the nearest measured shape: --extrapolate"
+                "\nhint: measure this shape with --calibrate and --profile, or pass --extrapolate to plan with the rates of the nearest measured shape"
             }
             _ => "\nhint: measure this shape with --calibrate and --profile",
         };
@@ -142,7 +143,7 @@ pub(super) fn origin(interpolation: &Interpolation) -> String {
     let (what, error) = (if *outside { "extrapolated" } else { "interpolated" }, 100.0 * error);
     let known = match left_out {
         0 => format!("{error:.1} % (assumed, because there are too few shapes to measure it)"),
-        shapes => format!("{error:.1} % (measured by leaving out each of {shapes} shapes)"),
+        shapes => format!("{error:.1} % (measured by leaving out one of {shapes} shapes at a time)"),
     };
     format!("{what} from measurements of n x k = {}; expected error {known}", shapes.join(", "))
 }

@@ -31,13 +31,13 @@ fn the_first_bytes_name_what_an_input_is() {
             "in.jsonl",
             POINTER.to_vec(),
             "in.jsonl:1:1: ",
-            "a git-lfs pointer in place of the file)\nhint: fetch the file: git lfs pull",
+            "looks like a Git LFS pointer)\nhint: fetch the file that it stands for: git lfs pull",
         ),
         ("in.jsonl.gz", gzip(POINTER), "in.jsonl.gz:1:1: ", "git lfs pull"),
         ("in.jsonl.zst", zstd(POINTER), "in.jsonl.zst:1:1: ", "git lfs pull"),
-        ("in.jsonl.gz", POINTER.to_vec(), "not gzip data but a git-lfs pointer", "git lfs pull"),
-        ("in.jsonl.zst", POINTER.to_vec(), "not zstd data but a git-lfs pointer", "git lfs pull"),
-        ("in.jsonl.zst", gzip(GOOD), "not zstd data but gzip data", ".gz follows"),
+        ("in.jsonl.gz", POINTER.to_vec(), "expected gzip data, found a Git LFS pointer", "git lfs pull"),
+        ("in.jsonl.zst", POINTER.to_vec(), "expected zstd data, found a Git LFS pointer", "git lfs pull"),
+        ("in.jsonl.zst", gzip(GOOD), "expected zstd data, found gzip data", ".gz follows"),
         ("in.jsonl", b"<!DOCTYPE html>\n<html>".to_vec(), "in.jsonl:1:1: ", "an HTML page"),
         ("in.jsonl.gz", b"<html><title>404".to_vec(), "an HTML page", "download the file again"),
         ("in.jsonl", mark, "in.jsonl:2:1: JSON syntax error", "a byte order mark inside the file"),
@@ -73,14 +73,14 @@ fn the_first_bytes_name_what_an_input_is() {
         ("in.jsonl", utf(GOOD, 2, true), "UTF-16 without a byte order mark", "iconv -f UTF-16LE "),
         ("in.jsonl", utf(b"{\n\"text\"", 2, true), "UTF-16 without a byte order mark", "iconv -f UTF-16LE "),
         ("in.jsonl", utf(GOOD, 2, false), "UTF-16 without a byte order mark", "iconv -f UTF-16BE "),
-        ("in.jsonl", xz.to_vec(), "starts like xz data", "hint: rename the file so that .xz follows"),
-        ("in.jsonl", b"PK\x03\x04\x14\0".to_vec(), "starts like a zip archive", "unzip -p FILE"),
-        ("in.jsonl", b"PAR1\x15\x04".to_vec(), "starts like Parquet", "--input-format parquet"),
-        ("in.jsonl", b"ARROW1\0\0\xff".to_vec(), "starts like Arrow data", "to_parquet"),
-        ("in.jsonl", b"id,text\n1,the path\n".to_vec(), "starts like a CSV or TSV table", "csv.DictReader"),
-        ("in.jsonl", b"It rains in spring.\n".to_vec(), "starts like plain text", "--input-format text"),
-        ("in.txt", xz.to_vec(), "in.txt:1:1: not valid UTF-8 (it starts like xz data)", ".xz follows"),
-        ("in.jsonl.zst", dictionary.to_vec(), "zstd data that needs dictionary number 7", "zstd -dc -D DICTIONARY"),
+        ("in.jsonl", xz.to_vec(), "looks like xz data", "hint: rename the file so that .xz follows"),
+        ("in.jsonl", b"PK\x03\x04\x14\0".to_vec(), "looks like a zip archive", "unzip -p FILE"),
+        ("in.jsonl", b"PAR1\x15\x04".to_vec(), "looks like Parquet", "--input-format parquet"),
+        ("in.jsonl", b"ARROW1\0\0\xff".to_vec(), "looks like Arrow data", "to_parquet"),
+        ("in.jsonl", b"id,text\n1,the path\n".to_vec(), "looks like a CSV or TSV table", "csv.DictReader"),
+        ("in.jsonl", b"It rains in spring.\n".to_vec(), "looks like plain text", "--input-format text"),
+        ("in.txt", xz.to_vec(), "in.txt:1:1: not valid UTF-8 (it looks like xz data)", ".xz follows"),
+        ("in.jsonl.zst", dictionary.to_vec(), "the zstd data needs dictionary number 7", "zstd -dc -D DICTIONARY"),
         ("in.jsonl.zst", wide.to_vec(), "too much memory", "zstd -dc --long=31 FILE | windrow encode -"),
     ];
     for (name, content, cause, remedy) in &jsonl {
@@ -90,13 +90,13 @@ fn the_first_bytes_name_what_an_input_is() {
     let long = format!("{{\"text\": \"{}\"}}\r{{\"text\": \"b\"}}\r", "the path ".repeat(20_000));
     for options in ["--memory 64M", "--memory 1M", "--on-error skip", "--memory 1M --on-error skip"] {
         let says = [
-            "trailing characters (lines end with a carriage return",
-            "hint: replace it with a line feed: tr '\\r' '\\n'",
+            "trailing characters (the lines end with carriage returns only",
+            "hint: replace them with line feeds: tr '\\r' '\\n'",
         ];
         check_inputs(&[("in.jsonl", long.as_bytes(), options, 65, &says)]);
         let array = format!("[{}{{\"text\": \"a\"}}]", "{\"text\": \"the path\"}, ".repeat(10_000));
         let says =
-            ["in.jsonl:1:1: the line is an array, not an object (it starts like an array", "hint: put each element"];
+            ["in.jsonl:1:1: the line is an array, not an object (it looks like an array", "hint: put each element"];
         check_inputs(&[("in.jsonl", array.as_bytes(), options, 65, &says)]);
     }
 }
@@ -115,7 +115,7 @@ fn a_named_file_of_another_kind_has_its_remedy() {
         ("in.arrow", b"\xff\xff\xff\xff", &["this is Arrow data", "to_parquet"]),
         ("in.jl", b"{}", &["this is JSON lines", "--input-format jsonl"]),
         ("in.dat", b"PAR1", &["this is Parquet", "--input-format parquet"]),
-        ("in.jsonl.lz", POINTER, &["this is a git-lfs pointer", "git lfs pull"]),
+        ("in.jsonl.lz", POINTER, &["this is a Git LFS pointer", "git lfs pull"]),
         ("in.html", b"<html>", &["its extension does not indicate"]),
     ] {
         check_inputs(&[(name, content, "", 2, says)]);
@@ -128,7 +128,7 @@ fn texts_that_are_pointers_get_a_note() {
     place.file("tiny.json", tiny().to_string());
     place.file("in/a.txt", POINTER).file("in/b.txt", "the path").file("in/c.md", POINTER);
     let ran = place.line("encode in -o out --tokenizer tiny.json").ok();
-    assert!(ran.stderr.contains("note: 2 texts are git-lfs pointers, such as in/a.txt"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("note: 2 texts are Git LFS pointers, such as in/a.txt"), "{}", ran.stderr);
 }
 
 #[test]
@@ -137,13 +137,13 @@ fn tokenizers_are_known_by_their_content() {
     place.file("in.txt", "the path");
     let ranks = b"IQ== 0\nIg== 1\n";
     for (name, content, says) in [
-        ("tokenizer.json", POINTER, "a git-lfs pointer in place of the file\nhint: fetch the file: git lfs pull"),
+        ("tokenizer.json", POINTER, "a Git LFS pointer\nhint: fetch the file that it stands for: git lfs pull"),
         ("tokenizer.json", b"<!doctype html><p>", "an HTML page"),
         ("tokenizer.json", b"\x1f\x8b\x08\0", "gzip data\nhint: "),
         ("tokenizer.model", ranks, "not one of the published rank files"),
         ("ranks.txt", ranks, "not one of the published rank files"),
-        ("tokenizer.model", b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", "a sentencepiece model, which cannot be read"),
-        ("spiece.bin", b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", "a sentencepiece model, which cannot be read"),
+        ("tokenizer.model", b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", "a SentencePiece model, which windrow"),
+        ("spiece.bin", b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", "a SentencePiece model, which windrow cannot read"),
         ("model.json", b"GGUF\x03\0\0\0", "model weights in the GGUF format\nhint: pass the tokenizer.json"),
     ] {
         place.file(name, content);

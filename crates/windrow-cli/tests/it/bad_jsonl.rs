@@ -136,5 +136,11 @@ fn more_bad_documents_than_allowed_are_an_error() {
 #[test]
 fn numbers_that_only_python_writes_are_explained() {
     let line = b"{\"text\": \"a\", \"score\": NaN}";
-    check_inputs(&[("in.jsonl", line, "", 65, &["in.jsonl:1:24: JSON syntax error", "NaN and Infinity are not JSON"])]);
+    check_inputs(&[(
+        "in.jsonl",
+        line,
+        "",
+        65,
+        &["in.jsonl:1:24: JSON syntax error", "NaN and Infinity are not valid JSON"],
+    )]);
 }

@@ -48,7 +48,7 @@ fn inputs_that_are_not_there() {
         ("in[.txt", &["in[.txt: not a valid pattern"]),
         ("in.csv", &["in.csv: this is a CSV or TSV table", "hint: ", "--input-format jsonl"]),
         ("in.dat", &["in.dat: its extension does not indicate its format", "--input-format"]),
-        ("empty", &["empty: no input in this directory (1 files with other extensions)"]),
+        ("empty", &["empty: no input in this directory (1 file with other extensions)"]),
         ("- -", &["-: standard input can be read only once"]),
     ] {
         let files = vec![
@@ -84,12 +84,12 @@ fn urls_that_name_no_store_and_no_file() {
             "ftp://host/a.txt: URLs with this scheme cannot be read\nhint: use s3, gs, http, https or file",
         ),
         ("file:///no/such/file.txt", "/no/such/file.txt: no such file or directory"),
-        ("https://host/", "https://host/: a web server does not list its files"),
+        ("https://host/", "https://host/: a folder on a web server cannot be listed"),
     ] {
         let line = format!("encode {url} -o out --tokenizer tiny.json");
         Case { files: Vec::new(), line: &line, code: 2, says: &[says] }.check();
     }
-    let says = ["s3://bucket/out: an output cannot be written to a URL\nhint: write to a local path, and copy"];
+    let says = ["s3://bucket/out: an output cannot be written to a URL\nhint: write to a local path and, once"];
     let line = "encode in.txt -o s3://bucket/out --tokenizer tiny.json";
     Case { files: vec![("in.txt", b"the".to_vec())], line, code: 2, says: &says }.check();
 }
@@ -108,23 +108,23 @@ fn options_that_contradict_each_other_or_the_vocabulary() {
         ("--tokenizer tiny.json --max-skipped 5", &["--max-skipped has no effect", "hint: pass --on-error skip"]),
         (
             "--tokenizer tiny.json --format nanogpt",
-            &["of tiny.json is not known", "--eos; the special tokens are: <|end|> (258)"],
+            &["of tiny.json is unknown", "--eos; the special tokens are: <|end|> (258)"],
         ),
         (
             "--tokenizer tiny.json --append-eos",
-            &["of tiny.json is not known", "--eos; the special tokens are: <|end|> (258)"],
+            &["of tiny.json is unknown", "--eos; the special tokens are: <|end|> (258)"],
         ),
         (
             "--tokenizer tiny.json --append-eos --eos <end>",
-            &["--eos \"<end>\" is not a token of tiny.json", "<|end|> (258)"],
+            &["--eos \"<end>\": tiny.json has no such token", "<|end|> (258)"],
         ),
         (
             "--tokenizer tiny.json --append-eos --eos 259",
-            &["--eos 259: the ids of tiny.json end at 258", "<|end|> (258)"],
+            &["--eos 259: the largest id of tiny.json is 258", "<|end|> (258)"],
         ),
-        ("--tokenizer tiny.json --append-eos --eos 99999999999", &["the ids of tiny.json end at 258"]),
-        ("--tokenizer tiny.json --bos <s>", &["--bos \"<s>\" is not a token of tiny.json", "<|end|> (258)"]),
-        ("--tokenizer tiny.json --bos 259", &["--bos 259: the ids of tiny.json end at 258", "<|end|> (258)"]),
+        ("--tokenizer tiny.json --append-eos --eos 99999999999", &["the largest id of tiny.json is 258"]),
+        ("--tokenizer tiny.json --bos <s>", &["--bos \"<s>\": tiny.json has no such token", "<|end|> (258)"]),
+        ("--tokenizer tiny.json --bos 259", &["--bos 259: the largest id of tiny.json is 258", "<|end|> (258)"]),
         (
             "--tokenizer tiny.json --format nanogpt --eos 258 --bos 258",
             &[

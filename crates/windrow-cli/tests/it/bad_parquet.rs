@@ -78,11 +78,11 @@ fn what_is_wrong_is_said_with_its_remedy() {
         ),
         ("footer.parquet", 65, &["footer.parquet: encrypted Parquet", "hint: write it again without encryption"]),
         ("lines.parquet", 65, &["lines.parquet: not Parquet but JSON lines\nhint: pass --input-format jsonl"]),
-        ("page.parquet", 65, &["page.parquet: not Parquet but an HTML page", "hint: download"]),
+        ("page.parquet", 65, &["page.parquet: not Parquet but an HTML page", "hint: read the page"]),
         (
             "pointer.parquet",
             65,
-            &["pointer.parquet: not Parquet but a git-lfs pointer", "hint: fetch the file: git lfs pull"],
+            &["pointer.parquet: not Parquet but a Git LFS pointer", "hint: fetch the file that it stands for"],
         ),
         (
             "in.parquet --keep nothing",

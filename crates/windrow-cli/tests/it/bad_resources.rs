@@ -30,7 +30,7 @@ fn a_document_beyond_the_budget_runs_alone_and_the_peak_is_stated() {
     // A million bytes and half a million ids, with up to a quarter of spare capacity.
     assert!((3_000_000..3_400_000).contains(&peak), "{peak}");
     assert!(
-        ran.stderr.contains("note: --memory was exceeded by a large document, which was processed alone: 3."),
+        ran.stderr.contains("note: --memory was exceeded by a large document, which was processed on its own: 3."),
         "{}",
         ran.stderr
     );

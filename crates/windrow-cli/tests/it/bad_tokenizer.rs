@@ -22,7 +22,7 @@ fn files_that_are_no_tokenizer_json() {
         "ranks.tiktoken",
         b"IQ== 0\n".to_vec(),
         65,
-        &["not one of the published rank files", "hint: only the files of"],
+        &["not one of the published rank files", "hint: windrow knows only the rank files of"],
     );
     check(
         "cl100k_base.tiktoken",
@@ -30,7 +30,7 @@ fn files_that_are_no_tokenizer_json() {
         65,
         &["cl100k_base.tiktoken: line 2: ", "hint: each line must consist of"],
     );
-    check("sp.model", b"\n\x0b".to_vec(), 65, &["a sentencepiece model", "hint: convert it"]);
+    check("sp.model", b"\n\x0b".to_vec(), 65, &["a SentencePiece model", "hint: convert it"]);
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn what_cannot_be_written_or_run_is_refused_before_the_run() {
     for (line, code, says) in [
         ("--report there.html", 73, "there.html already exists\nhint: pass --overwrite"),
         ("--json missing/out.json", 73, "missing does not exist\nhint: create it first: mkdir -p missing"),
-        ("--json .", 2, "is not the name of a file"),
+        ("--json .", 2, "is not a file name"),
         ("--json out --report ./out", 2, "--report and --json name the same file\nhint: choose another path"),
         ("--only knitting", 2, "possible values: loops, rounds, batch, overlap, encode"),
         ("--against tbb", 2, "possible values: rayon"),

@@ -43,7 +43,7 @@ fn the_template_of_the_tokenizer_gives_ids_and_masks() {
     assert_eq!(summary["loss_tokens"], answer);
     assert_eq!(summary["documents_without_loss"], 1);
     assert_eq!(place.json("out.manifest.json")["documents_without_loss"], 1);
-    assert!(ran.stderr.contains("1 document without loss: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no tokens with loss in 1 document: "), "{}", ran.stderr);
     assert!(ran.stderr.contains(&format!(", {answer} with loss (jsonl)")), "{}", ran.stderr);
     assert!(ran.stderr.contains("bos_token is empty"), "{}", ran.stderr);
     let skipped = line(&place, "out.skipped.jsonl");
@@ -128,13 +128,13 @@ fn conversations_do_not_vanish() {
     let path = || said("user", json!("path"));
     let nothing = |at: usize, role: &str| format!("omits message {at} (counting from 0), whose role is \"{role}\"");
     let unknown = |at: usize, role: &str, hint: &str| {
-        format!("{}, a role that it does not know\nhint: {hint}", nothing(at, role))
+        format!("{}, which the template does not know\nhint: {hint}", nothing(at, role))
     };
     let escaped = rows(&[path(), said("\u{1b}[2J", json!("thorns"))]);
     for (row, says) in [
         (
             rows(&[json!({"from": "human", "value": "path"})]),
-            "has from and value instead of role and content".to_owned(),
+            "has the fields from and value instead of role and content".to_owned(),
         ),
         (rows(&[said("human", json!("path"))]), unknown(0, "human", "rename the role to \"user\"")),
         (rows(&[said("USER", json!("path"))]), unknown(0, "USER", "rename the role to \"user\"")),
@@ -197,8 +197,8 @@ fn options_that_contradict_chat_are_refused() {
             "--add-special-tokens cannot be combined with --chat",
         ),
         ("in.jsonl --tokenizer t --chat --field a --field b", 2, "--chat takes its messages from one field"),
-        ("in.jsonl --tokenizer plain --chat", 2, "no chat template is known for plain/tokenizer.json"),
-        ("in.jsonl --tokenizer gpt2 --chat", 2, "no chat template is known for r50k_base"),
+        ("in.jsonl --tokenizer plain --chat", 2, "there is no chat template for plain/tokenizer.json"),
+        ("in.jsonl --tokenizer gpt2 --chat", 2, "there is no chat template for r50k_base"),
         ("in.jsonl --tokenizer t --chat=none.jinja", 2, "chat template none.jinja: "),
         ("in.jsonl --tokenizer t --chat=broken.jinja", 65, "chat template broken.jinja: line 1: "),
         ("in.jsonl --tokenizer t --chat --chat-date 2024", 2, "expected a date in the form 2024-07-26"),

@@ -127,7 +127,7 @@ fn a_bad_document_fails_its_file_only() {
     let ran = place.line("count a.jsonl b.jsonl.gz c.jsonl d.txt c.jsonl --memory 300K");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(65), "      1 c.jsonl\n      1 c.jsonl\n      2 total\n"));
     for says in [
-        "error: a.jsonl:40001:1: field \"text\" is a number, not a string\nhint: repair it",
+        "error: a.jsonl:40001:1: field \"text\" is a number, not a string\nhint: fix it",
         "error: b.jsonl.gz: ",
         "error: d.txt:50001:1: not valid UTF-8\nhint: ",
     ] {
@@ -273,7 +273,7 @@ fn a_folder_is_not_silenced_by_one_of_its_entries() {
     let ran = crate::common::Ran::of(command.output().unwrap());
     fs::set_permissions(place.path("d/b"), fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(74), " 1 d/a\n 1 d/c/open\n 2 total\n"), "{}", ran.stderr);
-    let note = "note: d: 1 entry that cannot be read was passed over (broken: ";
+    let note = "note: d: 1 entry could not be read and was ignored (broken: ";
     for says in [note, "error: d/b: cannot be opened: ", "error: d/locked: cannot be opened: ", "error: d/loop: "] {
         assert!(ran.stderr.contains(says), "{}", ran.stderr);
     }
@@ -308,7 +308,7 @@ fn large_documents_and_pointers_are_noted() {
     place.file("tokenizer.json", delegated()).file("a.txt", "the path ".repeat(20_000));
     place.file("b.txt", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n");
     let ran = place.line("count a.txt b.txt --tokenizer tokenizer.json --memory 1M").ok();
-    for says in ["note: a.txt:1: a document of 180.0 kB takes about ", "note: a text is a git-lfs pointer: b.txt"] {
+    for says in ["note: a.txt:1: a document of 180.0 kB takes about ", "note: a text is a Git LFS pointer: b.txt"] {
         assert!(ran.stderr.contains(says), "{}", ran.stderr);
     }
     assert_eq!(place.line("count -q a.txt b.txt --tokenizer tokenizer.json --memory 1M").ok().stderr, "");

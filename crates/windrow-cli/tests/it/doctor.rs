@@ -16,7 +16,10 @@ fn the_machine_is_described() {
     let mut command = place.command(["doctor"]);
     command.env("TOKENIZERS_PARALLELISM", "false");
     let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    assert!(text.contains("\nthreads: 1: one thread encodes, because TOKENIZERS_PARALLELISM is \"false\""), "{text}");
+    assert!(
+        text.contains("\nthreads: 1: only one thread encodes, because TOKENIZERS_PARALLELISM is \"false\""),
+        "{text}"
+    );
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn files_folders_patterns_and_stdin_in_this_order() {
     let ran = place.run_with(line, b"stdin\nis one").ok();
     let texts = ["one more", "stdin\nis one", "z", "b", "c", "p1", "p2"];
     assert_eq!(ids_of(&place.read("out.jsonl")), texts.map(tiny_ids));
-    assert!(ran.stderr.contains("note: folder: 1 file with another extension passed over"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("note: folder: 1 file with another extension was ignored"), "{}", ran.stderr);
     let names: Vec<String> = place.json("out.manifest.json")["inputs"]
         .as_array()
         .unwrap()
@@ -308,7 +308,7 @@ fn source_code_is_text() {
     };
     let (some, said): (Vec<String>, String) = texts("--ext rs,.PY");
     assert_eq!(some, ["fn", "def"]);
-    assert!(said.contains("note: src: 2 files with other extensions passed over\n"), "{said}");
+    assert!(said.contains("note: src: 2 files with other extensions were ignored\n"), "{said}");
     let (all, said) = texts("--all-text");
     assert_eq!(all, ["all:", "fn", "def"]);
     for note in ["1 file that are not text", "2 hidden files and folders", "1 file or folder excluded by ignore files"]
@@ -325,7 +325,7 @@ fn json_is_json_lines_if_compressed_or_on_request() {
     place.file("c4/1.json.gz", gzip(b"{\"text\": \"a\"}\n{\"text\": \"b\"}\n")).file("c4/2.json", "{\"text\": \"c\"}");
     let line = "encode c4 -o out --tokenizer tiny.json --format jsonl";
     let said = place.line(line).ok().stderr;
-    assert!(said.contains("note: c4: 1 file with another extension passed over"), "{said}");
+    assert!(said.contains("note: c4: 1 file with another extension was ignored"), "{said}");
     assert_eq!(ids_of(&place.read("out.jsonl")), ["a", "b"].map(tiny_ids));
     std::fs::create_dir(place.path("plain")).unwrap();
     place.file("plain/2.json", "{\"text\": \"c\"}");
@@ -359,7 +359,7 @@ fn the_switch_of_tokenizers_makes_it_serial_unless_threads_are_given() {
         let output = place.command(line.split_whitespace()).env("TOKENIZERS_PARALLELISM", value).output().unwrap();
         crate::common::Ran::of(output).ok().stderr
     };
-    assert!(said("", "False").contains("note: one thread encodes, because TOKENIZERS_PARALLELISM is \"False\""));
+    assert!(said("", "False").contains("note: only one thread encodes, because TOKENIZERS_PARALLELISM is \"False\""));
     for (arguments, value) in [("", "true"), ("--threads 2", "false"), ("--threads auto", "0")] {
         assert!(!said(arguments, value).contains("one thread"), "{arguments} {value}");
     }

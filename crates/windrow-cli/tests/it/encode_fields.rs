@@ -43,7 +43,8 @@ fn a_kept_field_that_no_document_has_is_named() {
         let ran = place.line(&format!("{line} --keep {keep}")).ok();
         assert_eq!(ran.summary()["keep_missing"], missing, "{keep}");
         let start = "note: no document has the field";
-        let note = format!("{start} \"idd\" of --keep, so all its values are null; the first document has \"id\"\n");
+        let note =
+            format!("{start} \"idd\" named in --keep, so all its values are null; the first document has \"id\"\n");
         assert_eq!(ran.stderr.matches(&note).count(), usize::from(missing != json!(null)), "{}", ran.stderr);
         let count = missing.as_array().map_or(0, Vec::len);
         assert_eq!(ran.stderr.matches(start).count(), count, "once each: {}", ran.stderr);

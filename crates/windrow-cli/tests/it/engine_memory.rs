@@ -101,7 +101,7 @@ fn a_document_on_another_engine_takes_what_the_page_says() {
         assert!(announced.contains("hint: split it, or pass --memory "), "{announced}");
         assert_eq!(ran.summary()["exceeding"], 1);
         assert!(
-            ran.stderr.contains("note: --memory was exceeded by a large document, which was processed alone: "),
+            ran.stderr.contains("note: --memory was exceeded by a large document, which was processed on its own: "),
             "{}",
             ran.stderr
         );

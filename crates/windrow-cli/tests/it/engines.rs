@@ -30,7 +30,7 @@ fn a_tokenizer_that_windrow_does_not_support_is_refused_on_request() {
     place.file("other.json", delegated()).file("in.txt", "the text");
     let says = [
         "tokenizer other.json: windrow's own engine cannot encode with it: the effect of the Replace normalizer may depend on distant text",
-        "hint: let windrow choose the engine",
+        "hint: let windrow choose an engine",
     ];
     for line in ["encode in.txt -o out --tokenizer other.json", "count in.txt --tokenizer other.json"] {
         place.line(line).ok();

@@ -113,7 +113,7 @@ fn people_get_the_same_in_words() {
     for part in [
         "tile {128, 512, 768, 1152, 1536}: communication is the bottleneck, and the tiles hide the computation\n",
         "matmul-all-reduce of 4096 x 3072 times 3072 x 8192 on 8 ranks, tiles aligned to 128\n",
-        "model: two kernels, run in tiles; a tile takes the time its samples took\n",
+        "model: two tiled kernels; each tile takes as long as samples of its size\n",
         "{1024 x 4}\n",
         "{512, 896 x 4}\n",
         "bound ",
@@ -222,16 +222,16 @@ fn sizes_beyond_the_samples_are_mentioned() {
     let plan = place.line(&format!("{GUIDE} --json")).ok().summary();
     assert!(rows(&plan["tiles"]).iter().all(|tile| (256..=2048).contains(tile)), "{plan}");
     assert_eq!(plan["min_tile"], 256);
-    let says = "computation was measured from 256 to 2048 rows; for all 4096 rows in one tile it is extrapolated";
+    let says = "computation was measured from 256 to 2048 rows; its time is extrapolated for all 4096 rows in one tile";
     assert_eq!(plan["notes"][0], says);
-    assert!(place.line(GUIDE).ok().stdout.contains("tiles aligned to 128, of 256 rows or more\n"));
+    assert!(place.line(GUIDE).ok().stdout.contains("tiles aligned to 128, at least 256 rows each\n"));
     // Unless that is asked for.
     let plan = place.line(&format!("{GUIDE} --min-tile 128 --json")).ok().summary();
     assert!(rows(&plan["tiles"]).contains(&128), "{plan}");
     for (place, lane) in ["computation", "communication"].into_iter().enumerate() {
         let says = format!(
-            "{lane} was measured from 256 to 2048 rows; for the planned tiles of 128 rows and all 4096 rows in one tile it \
-             is extrapolated"
+            "{lane} was measured from 256 to 2048 rows; its time is extrapolated for the planned tiles of \
+             128 rows and all 4096 rows in one tile"
         );
         assert_eq!(plan["notes"][place], says);
     }
@@ -460,7 +460,9 @@ fn what_was_measured_for_all_tiles_needs_no_fit() {
     let tiles = rows(&plan["tiles"]);
     assert!(tiles.iter().sum::<u64>() == 1024 && tiles.iter().all(|tile| tile / 128 % 3 != 1), "{plan}");
     assert!(
-        plan["notes"].to_string().contains("every possible tile size was measured, so the computation is looked up"),
+        plan["notes"]
+            .to_string()
+            .contains("every possible tile size was measured, so the computation time is looked up"),
         "{plan}"
     );
     let said = place.line(&format!("{line} --m 1024")).ok().stdout;
@@ -567,12 +569,12 @@ fn a_loose_fit_gives_a_plan_and_says_what_that_means() {
     let notes = plan["notes"].to_string();
     assert!(notes.contains("the fit of the computation is loose: 512 rows took 133.1 us; the predicted "), "{notes}");
     let off = format!(
-        "predictions may be off by {:.1} %; if a lane takes that much more or less time, another cut is at most ",
+        "predictions may be off by {:.1} %; if a lane takes that much more or less time, another cut would be at most ",
         100.0 * worst
     );
     assert!(notes.contains(&off), "{notes}");
     assert!(
-        notes.contains(" % faster; alternatives so close that they may be better: ") && notes.contains("uniform"),
+        notes.contains(" % faster; these alternatives are close enough to be better: ") && notes.contains("uniform"),
         "{notes}"
     );
     let strict = format!("{line} --tolerance 5%");
@@ -712,10 +714,10 @@ fn calibrations_that_cannot_be_are_refused() {
     refused(&format!("{shape} --ranks 2 --calibrate in-process --link 0,5"), "megabytes per second");
     refused("plan matmul-all-reduce --m 2 --n 4 --k 4 --ranks 2 --calibrate in-process", "too few");
     let huge = "plan matmul-all-reduce --m 4096 --n 2000000 --k 2000000 --ranks 4 --calibrate in-process";
-    refused(huge, "GiB are free");
+    refused(huge, "GiB is free");
     let long = "plan matmul-all-reduce --m 4000000000000000000 --n 1 --k 1 --ranks 2 --calibrate in-process";
     refused(long, "hint: pass a larger --align");
-    refused(&format!("{shape} --ranks 2 --calibrate mpi --link 100,5"), "MPI ranks already have a link");
+    refused(&format!("{shape} --ranks 2 --calibrate mpi --link 100,5"), "MPI ranks already have one");
     let dealt = "plan all-gather-matmul --m 4097 --n 64 --k 64 --ranks 2 --calibrate in-process --samples-out new.csv";
     refused(dealt, "4097 rows cannot be divided evenly among 2 ranks");
     assert!(!place.path("new.csv").exists(), "nothing was measured");
@@ -727,6 +729,6 @@ fn calibrations_that_cannot_be_are_refused() {
 #[test]
 fn without_mpi_it_says_how_to_get_it() {
     let line = "plan matmul-all-reduce --m 4096 --n 64 --k 64 --ranks 2 --calibrate mpi";
-    let says = ["built without MPI", "cargo install --path crates/windrow-cli --features mpi", "Fused::calibrate"];
+    let says = ["no MPI support", "cargo install --path crates/windrow-cli --features mpi", "Fused::calibrate"];
     Place::new().line(line).fails(line, 2, &says);
 }

@@ -199,14 +199,14 @@ fn tables_that_cannot_be_are_refused() {
         65,
         &[
             "it has the columns \"Device_id\", \"Model ID\", ",
-            "op.csv lacks Name and Duration (ns): ",
+            "op.csv must have the columns Name and Duration (ns), but it ",
             "nsys stats --report cuda_gpu_trace --format csv",
         ],
     );
     refused(
         NSYS,
         2,
-        &["t.csv:", "the number of rows of this kernel is not known", "--sizes 256,512,1024", "--size-column"],
+        &["t.csv:", "the number of rows of this kernel is unknown", "--sizes 256,512,1024", "--size-column"],
     );
     refused(
         &format!("{NSYS} --sizes 256,512,1024"),
@@ -220,14 +220,18 @@ fn tables_that_cannot_be_are_refused() {
         65,
         &["t.csv:", ": Name is \"", "which does not contain a number of rows"],
     );
-    refused(&format!("{NSYS} --size-column rows"), 65, &["lacks Name and Duration (ns) and rows: "]);
+    refused(
+        &format!("{NSYS} --size-column rows"),
+        65,
+        &["must have the columns Name and Duration (ns) and rows, but it "],
+    );
     refused(
         &TORCH.replace("aten::addmm", "aten::empty"),
         65,
         &["k.csv:4: CUDA time avg is \"0.000us\"", "--time-column selects another"],
     );
     for (text, says) in [
-        ("", "op.csv lacks Op Name and Task Duration(us): it is empty"),
+        ("", "op.csv must have the columns Op Name and Task Duration(us), but it is empty"),
         ("Op Name,Task Duration(us)\nMatMul,1,2\n", "op.csv:2: expected 2 fields, found 3"),
         ("Op Name,Task Duration(us)\nMatMul,fast\n", "op.csv:2: Task Duration(us) is \"fast\""),
         ("Op Name,Task Duration(us)\n\"MatMul,1\n", "op.csv:2: expected 2 fields, found 1"),

@@ -64,7 +64,7 @@ fn the_numbers_of_the_guide_s_example_are_printed() {
         "t = 0 + 0.196080 m us from m = 0 on",
         "short-long rule: communication is the bottleneck, m0 = max(171, 192, 384) = 384",
         "communication of 384 rows takes 142.2 us; times 1.15 = 163.6 us",
-        "the other lane takes that long for m1 = 834, aligned to 768",
+        "the other lane takes 163.6 us for m1 = 834, aligned to 768",
         "count = (4096 - 384) / 768 = 4.83, rounded down to 4",
         "m1 = (4096 - 384) / 4 = 928, aligned to 896",
         "m0 = 4096 - 4 x 896 = 512: {512, 896 x 4}",
@@ -223,7 +223,7 @@ fn tables_that_cannot_be_are_refused() {
     refused("--family two-sizes --table t.csv", "--table-m");
     refused("--family two-sizes --table-m 256", "--table");
     refused("--family two-sizes --table t.csv --table-m 512..256", "such as 512,1024..8192");
-    refused("--family two-sizes --table t.csv --table-m 1..5000..1", "more than 4096 numbers of rows");
+    refused("--family two-sizes --table t.csv --table-m 1..5000..1", "more than 4096 row counts");
     refused("--family three", "two-sizes");
     refused("--min-tile 0", "at least 1");
     let dealt = "plan all-gather-matmul --m 4096 --n 64 --k 64 --ranks 4 --cost samples.csv --family two-sizes";
@@ -231,7 +231,7 @@ fn tables_that_cannot_be_are_refused() {
     place.line(&line).fails(&line, 2, &["1001 rows cannot be divided evenly among 4 ranks"]);
     let refined =
         "plan matmul-all-reduce --m 64 --n 8 --k 8 --ranks 2 --calibrate in-process --refine --family two-sizes";
-    place.line(refined).fails(refined, 2, &["--refine runs cuts of any family"]);
+    place.line(refined).fails(refined, 2, &["because --refine runs cuts of any family"]);
     place.file("t.csv", "precious");
     let line = format!("{GUIDE} --family two-sizes --table t.csv --table-m 256");
     place.line(&line).fails(&line, 73, &["t.csv already exists"]);

@@ -92,7 +92,7 @@ fn tiles_pay_for_themselves_and_one_tile_does_not() {
     assert_eq!((&costly["per_tile_us"], &costly["serial_us"]), (&json!(20.0), &free["serial_us"]));
     assert!(rows(&costly["tiles"]).len() < rows(&free["tiles"]).len(), "{costly}");
     let said = place.line(&format!("{line} --per-tile 20")).ok().stdout;
-    let model = "model: two kernels, run in tiles; a tile takes the time its samples took plus 20 us in each lane\n";
+    let model = "model: two tiled kernels; each tile takes as long as samples of its size plus 20 us in each lane\n";
     assert!(said.contains(model), "{said}");
     assert!(said.contains("of these two kernels; a kernel that fuses both may take less\n"), "{said}");
 }
@@ -144,7 +144,7 @@ fn tables_have_units() {
         "m,gemm_ms\n256,fast\n",
         "",
         65,
-        &["t.csv:2: gemm_ms is \"fast\"", "hint: a time must be a number above 0"],
+        &["t.csv:2: gemm_ms is \"fast\"", "hint: a time must be a positive number"],
     );
     refused("m,gemm\n0,1\n", "", 65, &["t.csv:2: m is \"0\""]);
     refused("m,speed\n1,1\n", "", 65, &["t.csv:1: the header is", "m,compute,communicate"]);
@@ -160,7 +160,7 @@ fn tables_have_units() {
         "",
         2,
         &[
-            "t.csv:2: the number of rows in 65536 bytes is not known",
+            "t.csv:2: the number of rows in 65536 bytes is unknown",
             "hint: specify the size of an element",
             "--element-bytes 2",
         ],
@@ -198,7 +198,7 @@ fn nccl_tests_give_the_times_of_messages() {
     let same = plan(&[("t.csv", wide)], "--cost t.csv");
     assert_eq!((&this["tiles"], &this["predicted_us"]), (&same["tiles"], &same["predicted_us"]));
     assert!(
-        notes(&this).contains("sizes in t.txt that are not a whole number of rows of 16384 bytes are skipped: 2"),
+        notes(&this).contains("sizes ignored in t.txt because they are not a multiple of the row size, 16384 bytes: 2"),
         "{this}"
     );
     // What is gathered has k columns, and bytes are those of all ranks.
@@ -217,7 +217,7 @@ fn nccl_tests_give_the_times_of_messages() {
         &text,
         "--format nccl-tests",
         2,
-        &["t.csv:10: the number of rows in 8 bytes is not known", "--element-bytes 2"],
+        &["t.csv:10: the number of rows in 8 bytes is unknown", "--element-bytes 2"],
     );
     refused(&text.replace("     104 ", "     N/A "), other, 65, &["t.csv:12: time is \"N/A\"", "hint: "]);
 }
@@ -244,12 +244,12 @@ fn one_size_has_an_assumed_fixed_cost() {
     let why = this["why"].as_str().unwrap();
     assert!(why.contains("one size was measured") && why.contains("pass --fixed-costs or --per-tile"), "{why}");
     assert_eq!(this["alternative_tiles"]["assumed"], given["tiles"], "{this}");
-    let says = "the communication was measured at one size, 16384 rows; assuming a fixed cost of 10.0 us and, \
-                from 4096 rows on, time in proportion to the rows (set the fixed cost with --fixed-costs C,M)";
+    let says = "the communication was measured at one size, 16384 rows; assuming a fixed cost of 10.0 us plus, from \
+                4096 rows on, a time proportional to the number of rows (set the fixed cost with --fixed-costs C,M)";
     assert!(notes(&this).contains(says), "{this}");
     let said = place.line(ONE_SHAPE).ok().stdout;
     assert!(
-        said.contains("  computation: one size of 16384 rows in t.csv, with an assumed fixed cost\n    t = 5.0"),
+        said.contains("  computation: one size, 16384 rows, in t.csv, with an assumed fixed cost\n    t = 5.0"),
         "{said}"
     );
     assert!(said.contains("break-even: tiles would pay, unless both lanes take more than"), "{said}");
@@ -309,7 +309,7 @@ fn one_size_off_the_line_is_skipped() {
         assert!(this["fits"]["communicate"]["worst"].as_f64().unwrap() < 1e-6, "{this}");
         let m = wrong as f64;
         let says = format!(
-            "one size of the communication does not fit the others and is skipped: {m} rows took {}; \
+            "one measured size of the communication does not fit the others and is ignored: {m} rows took {}; \
              the predicted {} is off by 75.0 %",
             Nanos::micros(4.0 * straight(m)),
             Nanos::micros(straight(m))

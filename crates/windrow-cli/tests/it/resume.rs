@@ -162,7 +162,7 @@ fn a_terminated_run_says_what_it_keeps() {
     let ran = killed(&place, LINE, "-TERM", 4);
     assert_eq!(ran.code, Some(143));
     assert!(
-        ran.stderr.contains("finished shards are kept; the same command with --resume continues"),
+        ran.stderr.contains("finished shards are kept; rerun the command with --resume to continue"),
         "{}",
         ran.stderr
     );
@@ -234,7 +234,11 @@ fn a_stream_cannot_resume() {
     child.wait().unwrap();
     let line = format!("{line} --resume");
     let ran = place.run_with(&line, &lines);
-    ran.fails(&line, 73, &["-: cannot resume: it is not a file", "hint: write it to a file first"]);
+    ran.fails(
+        &line,
+        73,
+        &["-: cannot resume: windrow cannot check whether it has changed", "hint: write it to a file first"],
+    );
 }
 
 #[test]

@@ -26,7 +26,10 @@ fn a_limit_ends_the_run_and_the_manifest_says_where() {
     {
         for threads in [1, 3] {
             let ran = place.line(&format!("{ENCODE} --limit {limit} --threads {threads} --json")).ok();
-            assert_eq!(ran.stderr.contains("note: --limit was reached; the rest was not read"), ended_at.is_some());
+            assert_eq!(
+                ran.stderr.contains("note: --limit was reached; the rest of the input was not read"),
+                ended_at.is_some()
+            );
             let written = limit.min(980);
             assert_eq!(
                 (&ran.summary()["documents"]["read"], &ran.summary()["documents"]["written"]),
@@ -217,7 +220,7 @@ fn a_packed_output_is_read_back() {
         ("--pack 0", "invalid value '0' for '--pack"),
         ("--pad 3", "--pack <N>"),
         ("--pack 8 --pack-mode whole", "rows of whole documents need a padding id"),
-        ("--pack 8 --pad 259", "--pad 259: the ids of tiny.json end at 258"),
+        ("--pack 8 --pad 259", "--pad 259: the largest id of tiny.json is 258"),
         ("--pack 8 --shard-size 1K --resume", "a packed output cannot be resumed"),
         ("--pack 8 --format mds", "the mds format cannot be packed"),
     ] {

@@ -10,7 +10,7 @@ fn each_batch_is_in_each_stage() {
     place.file("trace.json", "an older and longer one".repeat(100_000));
     let line = "encode in.txt -o out --tokenizer tiny.json --lines --memory 1M --overwrite";
     let ran = place.line(&format!("{line} --trace trace.json --explain")).ok();
-    let said = ran.stderr.lines().find(|line| line.starts_with("stages, as shares of the time: "));
+    let said = ran.stderr.lines().find(|line| line.starts_with("stages, as shares of the elapsed time: "));
     let said = said.expect("--explain prints them");
     assert!(said.ends_with(" is the bottleneck"), "{said}");
     let trace = place.json("trace.json");
@@ -45,7 +45,7 @@ fn a_file_that_cannot_be_written_or_must_not_is_refused_before_the_run() {
     let before = place.contents();
     let line = "encode in.txt -o out --tokenizer tiny.json --trace";
     for (file, code, said) in [
-        ("in.txt", 2, "--trace: in.txt is an input\nhint: pass another file"),
+        ("in.txt", 2, "--trace: in.txt is an input of this run\nhint: pass another file"),
         ("./in.txt", 2, "--trace: ./in.txt is an input"),
         ("missing/trace.json", 73, "--trace: missing/trace.json: No such file"),
         (".", 73, "--trace: .: Is a directory"),

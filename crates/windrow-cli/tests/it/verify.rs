@@ -113,14 +113,14 @@ fn damage_is_named_with_its_file() {
         "",
         "out.ids.npy",
         &set(130, &[255, 255]),
-        &["document 0 of the file, id 1: 65535 is beyond the vocabulary of 259"],
+        &["document 0 of the file, position 1: id 65535 is outside the vocabulary of 259"],
     );
     check("", "out.ids.npy", &|bytes| bytes.truncate(500), &["it has 500 bytes, not "]);
-    check("", "out.ids.npy", &set(60, b"9"), &["the header does not match this format"]);
-    check("", "out.offsets.npy", &set(144, &[0]), &["offset 2: it is 0, less than the 3 before it"]);
-    check("", "out.offsets.npy", &set(146, &[9]), &["offset 2: ", ", beyond the "]);
+    check("", "out.ids.npy", &set(60, b"9"), &["the header does not match the expected format"]);
+    check("", "out.offsets.npy", &set(144, &[0]), &["offset 2 is 0, less than the 3 before it"]);
+    check("", "out.offsets.npy", &set(146, &[9]), &["offset 2 is ", ", but there are only "]);
     check("--format megatron", "out.idx", &set(34, &[9]), &["document 1: it begins at byte "]);
-    check("--format datatrove", "out.ds.index", &set(8, &[0]), &["document 1: its end 0 is less than the 3 before it"]);
+    check("--format datatrove", "out.ds.index", &set(8, &[0]), &["document 1: its end 0 is before its beginning 3"]);
     check("--format datatrove", "out.ds.index", &set(10, &[9]), &["document 1: its end ", " is beyond the "]);
     check("--format datatrove", "out.ds.metadata", &set(10, b"4"), &["do not state 2 bytes per id"]);
     let shard = "out/shard.00000.mds";
@@ -129,7 +129,12 @@ fn damage_is_named_with_its_file() {
     check("--format mds", shard, &set(2000, b"x"), &["byte 1968: its columns do not match"]);
     check("--format mds", "out/index.json", &set(0, b"["), &["its blake3 hash is "]);
     check("--format jsonl", "out.jsonl", &set(1, b"'"), &["line 1 does not have the form {\"ids\":[...]}"]);
-    check("--format nanogpt --shard-size 3000", "out-00002.bin", &set(0, &[255, 1]), &["511 is beyond the vocabulary"]);
+    check(
+        "--format nanogpt --shard-size 3000",
+        "out-00002.bin",
+        &set(0, &[255, 1]),
+        &["id 511 is outside the vocabulary"],
+    );
     check("--shard-size 3000", "out.skipped.jsonl", &set(3, b"x"), &["its blake3 hash is "]);
     check(
         "",

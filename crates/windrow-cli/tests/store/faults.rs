@@ -69,7 +69,7 @@ fn what_is_wrong_is_said_with_its_remedy() {
         fails(&place, &server, &format!("{scheme}:///k"), 2, &[&missing]);
     }
     fails(&place, &server, "SERVER/bkt/no.txt", 2, &["/bkt/no.txt: no such object"]);
-    fails(&place, &server, "SERVER/bkt/", 2, &["a web server does not list its files\nhint: pass the files"]);
+    fails(&place, &server, "SERVER/bkt/", 2, &["a folder on a web server cannot be listed\nhint: pass the URL"]);
     fails(&place, &server, "s3://bkt", 65, &["s3://bkt/l.jsonl:6:1: "]);
     fails(
         &place,
@@ -92,7 +92,7 @@ fn what_is_wrong_is_said_with_its_remedy() {
     fails(&place, &nested, "s3://bkt/c//d.txt", 2, &["s3://bkt/c//d.txt: this key contains an empty segment"]);
     fails(&place, &nested, "ftp://bkt/d.txt", 2, &["ftp://bkt/d.txt: URLs with this scheme cannot be read"]);
     let ran = line(&place, &nested, "encode s3://bkt/c/d.txt -o s3://bkt/out --tokenizer tiny.json");
-    ran.fails("-o", 2, &["s3://bkt/out: an output cannot be written to a URL\nhint: write to a local path, and copy"]);
+    ran.fails("-o", 2, &["s3://bkt/out: an output cannot be written to a URL\nhint: write to a local path and, once"]);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_store_that_refuses_tells_which_credentials_help() {
         &server,
         "SERVER/bkt/l.jsonl?secret",
         74,
-        &["bkt/l.jsonl: cannot be opened", "hint: check the URL and the signature"],
+        &["bkt/l.jsonl: cannot be opened", "hint: check the URL and any signature"],
     );
     server.faults(|_, _| Some(Fault::Status(401)));
     fails(&place, &server, "s3://bkt/l.jsonl", 74, &["hint: set AWS_ACCESS_KEY_ID"]);
@@ -226,5 +226,9 @@ fn an_object_without_a_version_does_not_resume() {
     let failed = crate::Ran::of(command.env("WINDROW_STORE_RETRIES", "0").output().unwrap());
     assert_eq!(failed.code, Some(74), "{}", failed.stderr);
     server.faults(|_, _| None);
-    line(&place, &server, &format!("{run} --resume")).fails(run, 73, &["cannot resume: it is not a file"]);
+    line(&place, &server, &format!("{run} --resume")).fails(
+        run,
+        73,
+        &["cannot resume: windrow cannot check whether it has changed"],
+    );
 }

@@ -125,7 +125,7 @@ fn what_is_below_a_prefix_is_a_folder() {
         let ran = line(&place, &server, &format!("encode {remote} -o notes --tokenizer tiny.json --overwrite")).ok();
         let hidden =
             "2 hidden files and folders excluded, such as _temporary (pass --hidden to include hidden entries)";
-        for note in [hidden, "1 file with another extension passed over", "of 7 files, "] {
+        for note in [hidden, "1 file with another extension was ignored", "of 7 files, "] {
             assert!(ran.stderr.contains(&format!("note: {remote}: {note}")), "{}", ran.stderr);
         }
     }

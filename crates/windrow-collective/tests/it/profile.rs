@@ -253,8 +253,8 @@ fn what_cannot_be_calibrated_is_refused_everywhere() {
         assert!(errors[1].contains(&errors[0]) || errors[0].contains(&errors[1]), "{errors:?}");
         errors[0].clone()
     };
-    assert!(calibrate(&[2, 4]).contains("2 different sizes are too few"), "{}", calibrate(&[2, 4]));
-    assert!(calibrate(&[]).contains("0 different sizes are too few"));
+    assert!(calibrate(&[2, 4]).contains("too few different sizes for a fit: 2"), "{}", calibrate(&[2, 4]));
+    assert!(calibrate(&[]).contains("too few different sizes for a fit: 0"));
     assert!(calibrate(&[2, 3, 4]).contains("a tile of 3 rows cannot be divided evenly among 2 ranks"));
     assert!(calibrate(&[2, 0, 4]).contains("tile 1 has no rows"));
 }
@@ -491,7 +491,7 @@ fn profiles_that_cannot_be_are_not_read() {
         ("/align", 0.into(), "aligned to 0 rows"),
         ("/noise", 0.into(), "the noise 0"),
         ("/samples/2/microseconds", serde_json::json!(-1.0), "the computation cannot be predicted"),
-        ("/samples/5/m", 2.into(), "2 different sizes are too few"),
+        ("/samples/5/m", 2.into(), "too few different sizes for a fit: 2"),
         ("/operation", "matmul".into(), "unknown variant `matmul`"),
     ] {
         let mut bad = good.clone();

@@ -184,7 +184,7 @@ fn worst<S: Size>(residuals: &[Residual<S>]) -> Residual<S> {
 /// let two = [(64, 200.0), (128, 300.0)].map(|(rows, time)| Sample { size: Rows(rows), time: Nanos(time) });
 /// let error = fit(&two, &Fitting::default()).unwrap_err();
 /// assert_eq!(error, FitError::TooFew { sizes: 2 });
-/// assert!(error.to_string().ends_with("hint: measure at least three sizes, since any two lie on a line"));
+/// assert!(error.to_string().ends_with("hint: measure at least three sizes, since any two points lie on a line"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FitError<S> {
@@ -235,7 +235,8 @@ impl<S: Size> fmt::Display for FitError<S> {
             FitError::TooFew { sizes } => {
                 write!(
                     f,
-                    "{sizes} different sizes are too few for a fit\nhint: measure at least three sizes, since any two lie on a line"
+                    "too few different sizes for a fit: {sizes}\n\
+                     hint: measure at least three sizes, since any two points lie on a line"
                 )
             }
             FitError::Impossible { size, time } => {
@@ -245,7 +246,7 @@ impl<S: Size> fmt::Display for FitError<S> {
                 write!(
                     f,
                     "{larger} {unit} take less time ({takes}) than {smaller} ({took})\n\
-                     hint: repeat the measurement several times"
+                     hint: measure each size several times"
                 )
             }
             FitError::Misses { residual, limit } => {
@@ -266,7 +267,7 @@ impl<S: Size> fmt::Display for FitError<S> {
             FitError::Fitting(Fitting { tolerance, limit, noise, .. }) => write!(
                 f,
                 "the tolerance is {tolerance}, the limit {limit} and the noise {noise}\n\
-                 hint: all three must be shares above 0"
+                 hint: all three must be finite numbers above 0"
             ),
         }
     }

@@ -108,8 +108,8 @@ impl Choice {
     /// One tile instead of a cut by costs that are assumed.
     pub(super) fn uncut(mut self, problem: &Problem<'_>) -> Result<Self, PlanError> {
         self.why = format!(
-            "only one size was measured, which does not determine the cost of a tile; {} would take {:.1} us if the \
-             assumed cost is right. \
+            "only one size was measured, which does not determine the cost of a tile; {} would take {:.1} us at \
+             the assumed cost. \
              Measure another size, or pass --fixed-costs or --per-tile",
             self.plan.tiles,
             self.plan.predicted.as_micros()

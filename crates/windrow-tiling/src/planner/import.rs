@@ -99,7 +99,7 @@ pub(super) fn read(files: &[CostFile], options: &PlanRequest) -> Result<Measured
     for (lane, patterns) in patterns {
         if patterns.is_empty() {
             return Err(Unplanned::usage(format_args!(
-                "it is not known which kernels {lane}\n\
+                "windrow does not know which kernels {lane}\n\
                  hint: specify them with --{lane}-kernel PATTERN; * matches any text"
             )));
         }
@@ -150,7 +150,8 @@ fn kernels(
         });
         let (writer, missing) = (options.format.names().writer, options.missing_columns());
         return Err(Unplanned::bad_input(format_args!(
-            "{shown} lacks {missing}: it {has}\nhint: {writer}; --time-column and --size-column select other columns"
+            "{shown} must have the columns {missing}, but it {has}\n\
+             hint: {writer}; --time-column and --size-column select other columns"
         )));
     };
     let header = &records[head].fields;
@@ -190,7 +191,7 @@ fn kernels(
         };
         let Some(time) = time.filter(|time| time.is_finite() && *time > 0.0) else {
             return Err(Unplanned::bad_input(format_args!(
-                "{shown}:{}: {} is {}\nhint: a time must be a number above 0; --time-column selects another column",
+                "{shown}:{}: {} is {}\nhint: a time must be a positive number; --time-column selects another column",
                 record.line,
                 header[columns.time],
                 quoted(&record.fields[columns.time])
@@ -288,8 +289,8 @@ fn lane_samples(
         if !kernels.is_multiple_of(sizes) {
             return Err(Unplanned::bad_input(format_args!(
                 "{}: {kernels} {lane} kernels cannot be divided evenly among {sizes} sizes\n\
-                 hint: --sizes gives the rows of the kernels in the order in which they started; \
-                 every size stands for the same number of kernels",
+                 hint: --sizes lists the row counts of the kernels in the order in which the kernels started; \
+                 each size stands for the same number of kernels",
                 samples::origin(files)
             )));
         }
@@ -306,7 +307,7 @@ fn lane_samples(
             (Some(text), None) => rows_of(text).and_then(|rows| rows.checked_mul(times)),
             (None, _) => {
                 return Err(Unplanned::usage(format_args!(
-                    "{shown}: the number of rows of this kernel is not known, since the file has no input shapes\n\
+                    "{shown}: the number of rows of this kernel is unknown because the file has no input shapes\n\
                      hint: list the row counts in the order in which the kernels started, with --sizes 256,512,1024, \
                      or specify a column with --size-column"
                 )));

@@ -96,7 +96,7 @@ impl LaneCost {
             tried.into_iter().filter_map(without).min_by(|(_, one), (_, other)| one.worst().total_cmp(&other.worst()));
         let (size, cost) = best?;
         let missed = missed(&Residual { size, measured: measured.get(size)?, fitted: cost.at(size) });
-        Some((cost, format!("one size of the {lane} does not fit the others and is skipped: {missed}")))
+        Some((cost, format!("one measured size of the {lane} does not fit the others and is ignored: {missed}")))
     }
 
     /// The cost of a lane that was measured at one size or two, and a note with what it assumes. Of one size: a fixed cost, and the rest of the time
@@ -118,8 +118,8 @@ impl LaneCost {
             None => {
                 let (fixed, least) = (fixed_cost(lane, (size, time), given)?, size.0 / PARTS);
                 let assumed = format!(
-                    "one size, {size} rows; assuming a fixed cost of {fixed} and, from {least} rows on, \
-                     time in proportion to the rows (set the fixed cost with --fixed-costs C,M)"
+                    "one size, {size} rows; assuming a fixed cost of {fixed} plus, from {least} rows on, \
+                     a time proportional to the number of rows (set the fixed cost with --fixed-costs C,M)"
                 );
                 ((fixed.0, (time.0 - fixed.0) / size.0 as f64), [least, size.0 / 2, size.0], assumed)
             }
@@ -208,8 +208,8 @@ impl LaneCost {
                 fit.loose().map(|worst| format!("the fit of the {lane} is loose: {}", missed(&worst)))
             }
             Source::Table { unfit } => Some(format!(
-                "every possible tile size was measured, so the {lane} is looked up in {origin} instead of being fitted \
-                 ({unfit})"
+                "every possible tile size was measured, so the {lane} time is looked up in {origin} instead of being \
+                 fitted ({unfit})"
             )),
         }
     }

@@ -215,7 +215,7 @@ impl PlanRequest {
             let bytes = rows.checked_mul(columns).and_then(|elements| elements.checked_mul(2));
             if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
                 return Err(Unplanned::usage(format_args!(
-                    "a matrix of {name} = {rows} x {columns} is larger than any memory\nhint: check --m, --n and --k"
+                    "the {name} matrix ({rows} x {columns}) is too large for any memory\nhint: check --m, --n and --k"
                 )));
             }
         }
@@ -242,7 +242,7 @@ impl PlanRequest {
         if !self.format.has_kernels() && (of_kernels || self.size_column.is_some() || self.time_column.is_some()) {
             return Err(Unplanned::usage(
                 "options for kernels, their sizes and their columns apply to a profiler's table, not to samples\n\
-                 hint: specify the contents of the file with --format msprof, nsys or torch",
+                 hint: if the file is a profiler's table, pass --format msprof, nsys or torch",
             ));
         }
         Ok(())
@@ -320,7 +320,7 @@ mod parsers {
     pub(super) fn at_least_1(text: &str) -> Result<u64, String> {
         match text.parse() {
             Ok(number @ 1..) => Ok(number),
-            _ => Err("expected a whole number of at least 1".to_owned()),
+            _ => Err("expected a whole number, at least 1".to_owned()),
         }
     }
 
@@ -338,7 +338,7 @@ mod parsers {
     pub(super) fn tiles(text: &str) -> Result<usize, String> {
         match text.parse() {
             Ok(tiles @ 1..) => Ok(tiles),
-            _ => Err("expected a whole number of at least 1; 1 means no tiling".to_owned()),
+            _ => Err("expected a whole number, at least 1 (1 means no tiling)".to_owned()),
         }
     }
 
@@ -347,7 +347,7 @@ mod parsers {
         let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse().ok();
         match number.filter(|number: &f64| number.is_finite() && *number > 0.0) {
             Some(number) => Ok(number / 100.0),
-            None => Err("expected a number above 0, such as 40%".to_owned()),
+            None => Err("expected a percentage above 0, such as 40%".to_owned()),
         }
     }
 
@@ -363,7 +363,7 @@ mod parsers {
             .split_once(',')
             .and_then(|(compute, communicate)| Some((micros(compute).ok()?, micros(communicate).ok()?)));
         costs.ok_or_else(|| {
-            "expected two times in microseconds, for a product and for a collective, such as 5,10".to_owned()
+            "expected two times in microseconds, one for a product and one for a collective, such as 5,10".to_owned()
         })
     }
 
@@ -374,7 +374,7 @@ mod parsers {
         match factors {
             Some((compute, communicate)) => Ok(Contention { compute, communicate }),
             None => {
-                Err("expected the factors for computation and communication, both at least 1, such as 1.3,1.05"
+                Err("expected two factors, for computation and communication, each at least 1, such as 1.3,1.05"
                     .to_owned())
             }
         }

@@ -157,7 +157,7 @@ impl MeasuredTimes {
             Err(Unplanned::bad_input(match unfit {
                 FitError::TooFew { sizes: 0 } => format!(
                     "{origin} has no samples for stage {stage}\n\
-                     hint: measure at least three sizes for each stage; each stage may have its own --cost"
+                     hint: measure at least three sizes for each stage; the stages can be in separate --cost files"
                 ),
                 FitError::Misses { .. } | FitError::Falls { .. } => {
                     let remedy = match fit(samples, &Fitting::UNLIMITED) {
@@ -201,7 +201,10 @@ impl Fits {
             let guessed: Vec<String> = of_plan.into_iter().chain(of_whole).collect();
             let (least, most) = cost.range();
             (!guessed.is_empty()).then(|| {
-                format!("{lane} {known} from {least} to {most} rows; for {} it is extrapolated", guessed.join(" and "))
+                format!(
+                    "{lane} {known} from {least} to {most} rows; its time is extrapolated for {}",
+                    guessed.join(" and ")
+                )
             })
         };
         self.lanes().into_iter().filter_map(note).collect()
@@ -224,18 +227,19 @@ impl Fits {
             let others = plan.alternatives.iter().filter(|other| other.tiles != plan.tiles && near(other.predicted));
             let others: Vec<&str> = others.map(|other| other.name).collect();
             let as_good = match &others[..] {
-                [] => "no alternative is predicted to come that close".to_owned(),
-                others => format!("alternatives so close that they may be better: {}", others.join(", ")),
+                [] => "no alternative is predicted to be within that error".to_owned(),
+                others => format!("these alternatives are close enough to be better: {}", others.join(", ")),
             };
             let regret = match regret(problem, plan, errors.map(Option::unwrap_or_default)) {
                 Ok(regret) => format!(
-                    "if a lane takes that much more or less time, another cut is at most {:.1} % faster; ",
+                    "if a lane takes that much more or less time, another cut would be at most {:.1} % faster; ",
                     100.0 * regret
                 ),
                 Err(_) => String::new(),
             };
             notes.push(format!(
-                "predictions may be off by {:.1} %; {regret}{as_good}; repeated samples of more sizes reduce the error",
+                "predictions may be off by {:.1} %; {regret}{as_good}; to reduce the error, measure more sizes, each \
+                 several times",
                 100.0 * error
             ));
         }

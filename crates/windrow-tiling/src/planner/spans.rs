@@ -35,7 +35,7 @@ impl Spans {
             (from <= to).then_some(Span { from, to, step })
         };
         let spans: Option<Vec<Span>> = text.split(',').map(span).collect();
-        let hint = "expected numbers of rows and ranges, such as 512,1024..8192 or 1024..8192..512";
+        let hint = "expected row counts and ranges, such as 512,1024..8192 or 1024..8192..512";
         spans.map(Self).ok_or_else(|| hint.to_owned())
     }
 
@@ -47,7 +47,7 @@ impl Spans {
             // Counted first: a list of the numbers might not fit into memory.
             if (to - from) / step >= MOST as u64 || rows.len() > MOST {
                 return Err(Unplanned::usage(format_args!(
-                    "--table-m lists more than {MOST} numbers of rows\nhint: pass a larger step: FROM..TO..STEP"
+                    "--table-m lists more than {MOST} row counts\nhint: pass a larger step: FROM..TO..STEP"
                 )));
             }
             rows.extend((0..=(to - from) / step).map(|place| from + place * step));

@@ -109,7 +109,7 @@ pub(super) fn text(rule: &ShortLong, m: u64) -> Vec<String> {
     vec![
         first,
         format!("    {limit} of {short} rows takes {time_us:.1} us; times {factor} = {expanded_us:.1} us"),
-        format!("    the other lane takes that long for m1 = {balanced}, aligned to {long}"),
+        format!("    the other lane takes {expanded_us:.1} us for m1 = {balanced}, aligned to {long}"),
         format!("    count = ({m} - {short}) / {long} = {ratio:.2}, rounded down to {count}"),
         format!("    m1 = ({m} - {short}) / {count} = {even}, aligned to {long_tile}"),
         format!("    m0 = {m} - {count} x {long_tile} = {short_tile}: {}", rule.tiles),

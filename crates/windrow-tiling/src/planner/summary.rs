@@ -288,7 +288,7 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
     let Choice { plan, why, name } = choice;
     let PlanRequest { m, n, k, ranks, .. } = options;
     let shortest = match plan.inputs.min_tile.0 {
-        rows if rows > options.aligned() => format!(", of {rows} rows or more"),
+        rows if rows > options.aligned() => format!(", at least {rows} rows each"),
         _ => String::new(),
     };
     let more = match options.per_tile {
@@ -302,7 +302,7 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
             options.operation.name(),
             options.aligned()
         ),
-        format!("  model: two kernels, run in tiles; a tile takes the time its samples took{more}"),
+        format!("  model: two tiled kernels; each tile takes as long as samples of its size{more}"),
         String::new(),
     ];
 
@@ -312,9 +312,7 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
     table.push((
         "bound",
         plan.bounds.plain,
-        "all the computation or all the communication of these two kernels; a kernel that fuses both may take \
-         less"
-            .to_owned(),
+        "the time of the slower of these two kernels; a kernel that fuses both may take less".to_owned(),
     ));
     if plan.bounds.contended > plan.bounds.plain {
         table.push(("with contention", plan.bounds.contended, "both, without interruption".to_owned()));
@@ -340,7 +338,10 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
     lines.extend(replays.iter().map(|replay| format!("  {}: {}", replay.file, sum(replay.predicted, &replay.losses))));
     let stated = |replay: &Replay| {
         let (file, stated) = (&replay.file, replay.stated_us?);
-        Some(format!("  {file}: predicted {stated:.1} us then, {:.1} us now", replay.predicted.as_micros()))
+        Some(format!(
+            "  {file}: the file predicts {stated:.1} us, the current costs {:.1} us",
+            replay.predicted.as_micros()
+        ))
     };
     lines.extend(replays.iter().filter_map(stated));
     lines.extend(fits.lanes().into_iter().flat_map(|cost| {
@@ -353,10 +354,10 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
                 )
             }
             "assumed" if sizes == 1 => {
-                format!("  {lane}: one size of {most} rows in {origin}, with an assumed fixed cost")
+                format!("  {lane}: one size, {most} rows, in {origin}, with an assumed fixed cost")
             }
             "assumed" => {
-                format!("  {lane}: two sizes, {least} and {most} rows in {origin}, with an assumed linear cost")
+                format!("  {lane}: two sizes, {least} and {most} rows, in {origin}, with an assumed linear cost")
             }
             _ => {
                 format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, looked up instead of fitted")

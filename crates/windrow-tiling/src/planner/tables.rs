@@ -95,7 +95,7 @@ impl Reader<'_> {
         if skipped > 0 {
             let (file, row) = (&self.file, self.options.row_bytes().unwrap_or_default());
             self.notes.push(format!(
-                "sizes in {file} that are not a whole number of rows of {row} bytes are skipped: {skipped}"
+                "sizes ignored in {file} because they are not a multiple of the row size, {row} bytes: {skipped}"
             ));
         }
         Ok(())
@@ -116,8 +116,8 @@ impl Reader<'_> {
             let others = match first.trim_start().starts_with('#') {
                 true => "the output of nccl-tests needs --format nccl-tests --element-bytes 2",
                 false => {
-                    "a table with one size per line has m,compute,communicate; tables from profilers need --format \
-                     msprof, nsys or torch"
+                    "a table with one size per line has the columns m,compute,communicate; tables from profilers need \
+                     --format msprof, nsys or torch"
                 }
             };
             let shown = quoted(&names.join(","));
@@ -195,7 +195,7 @@ impl Reader<'_> {
             "communicate" => Ok(Lane::Communicate),
             _ => {
                 let stage = quoted(stage);
-                Err(self.refused(line, &format!("stage {stage} is not known\nhint: a stage is compute or communicate")))
+                Err(self.refused(line, &format!("unknown stage {stage}\nhint: the stages are compute and communicate")))
             }
         }
     }
@@ -222,7 +222,7 @@ impl Reader<'_> {
         };
         let Some(row) = self.options.row_bytes() else {
             return Err(Unplanned::usage(format_args!(
-                "{}:{line}: the number of rows in {bytes} bytes is not known\n\
+                "{}:{line}: the number of rows in {bytes} bytes is unknown\n\
                  hint: specify the size of an element in bytes: --element-bytes 2 for half precision",
                 self.file
             )));
@@ -238,7 +238,7 @@ impl Reader<'_> {
             _ => {
                 let is = if name.ends_with('s') && unit_of(name).is_some() { "are" } else { "is" };
                 let field = quoted(field);
-                Err(self.refused(line, &format!("{name} {is} {field}\nhint: a time must be a number above 0")))
+                Err(self.refused(line, &format!("{name} {is} {field}\nhint: a time must be a positive number")))
             }
         }
     }

@@ -153,7 +153,7 @@ impl Dataset {
         let Some(number) = parts.iter().position(|part| part.name == name) else {
             let names: Vec<_> = parts.iter().map(|part| shown(&part.name).to_string()).collect();
             let has = if names.is_empty() {
-                "is not divided".to_owned()
+                "is not divided into parts".to_owned()
             } else {
                 format!("has the parts {}", names.join(", "))
             };
@@ -196,8 +196,10 @@ impl Dataset {
         let around = [bos, eos, pad].into_iter().flatten().filter_map(TokenName::id).max();
         let limit = around.filter(|_| size > 0).map_or(known, |id| known.max(id.saturating_add(1)));
         let at = ids.iter().position(|&id| id >= limit)?;
-        let what =
-            format!("document {document} of the file, id {at}: {} is beyond the vocabulary of {limit} tokens", ids[at]);
+        let what = format!(
+            "document {document} of the file, position {at}: id {} is outside the vocabulary of {limit} tokens",
+            ids[at]
+        );
         Some(DatasetError::damaged(&shard.paths[0], what))
     }
 

@@ -41,15 +41,15 @@ impl<'s> Segments<'s> {
             let wrong =
                 |what: String| Err(DatasetError::damaged(self.path, format_args!("end {}: {what}", self.number)));
             if self.left == 0 {
-                return wrong(format!("it is missing, but there are ids after {}", self.end));
+                return wrong(format!("it is missing, but more ids follow the first {}", self.end));
             }
             self.left -= 1;
             let (end, document) = (self.ends.next_u64()?, self.documents.next_u64()? as i64);
             if end <= self.end {
-                return wrong(format!("{end} is not greater than the {} before it", self.end));
+                return wrong(format!("{end} is not greater than the previous end, {}", self.end));
             }
             if end > row_end {
-                return wrong(format!("{end} is beyond its row, which ends at {row_end}"));
+                return wrong(format!("{end} is beyond the end of its row, {row_end}"));
             }
             self.row.push((document, (end - self.end) as usize));
             self.end = end;

@@ -103,7 +103,7 @@ impl Dataset {
             if let Some((found, listed)) =
                 loss_tokens.zip(manifest.loss_tokens).filter(|(found, listed)| found != listed)
             {
-                let what = format_args!("it lists {listed} tokens with loss, but the files have {found}");
+                let what = format_args!("it counts {listed} tokens with loss, but the files contain {found}");
                 faults.push(DatasetError::damaged(&self.path, what));
             }
             let mut rest = counts.as_slice();
@@ -156,7 +156,7 @@ impl Dataset {
             .map(|(what, found, listed)| {
                 DatasetError::damaged(
                     &self.path,
-                    format_args!("it lists {listed} {what}{place}, but the files have {found}"),
+                    format_args!("it counts {listed} {what}{place}, but the files contain {found}"),
                 )
             })
             .collect()

@@ -19,7 +19,7 @@ pub(crate) fn explain_first(fault: &mut Fault, format: Format, begin: &[u8]) {
     if let Some(Foreign { what, hint }) = found {
         let (reason, _) = without_hint(&fault.reason);
         let reason = reason.split(" (").next().unwrap_or_default();
-        fault.reason = format!("{reason} (it starts like {what}; hint: {hint})");
+        fault.reason = format!("{reason} (it looks like {what}; hint: {hint})");
     }
 }
 

@@ -190,7 +190,7 @@ where
         // The receiver has gone if this comes too late.
         let _ = done.send(run(job, engine, &SpecialIds::default(), None, output, &(), None));
     });
-    let run = outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends, and without a panic");
+    let run = outcome.recv_timeout(Duration::from_secs(60)).expect("the run should end without a panic");
     let Run { account, output, summary, ended_at, end } = run;
     let sink = output.map(|output| {
         let written = mem::take(&mut *written.lock().unwrap());
@@ -323,12 +323,12 @@ fn a_reader_that_waits_for_its_input_is_not_waited_for() {
     let silent = Silent { spoken: false, reached, end };
     let file = InputFile::from_reader("pipe", silent, Format::Lines, Some(Compression::None));
     let sink = Kept::new(move |_| {
-        is_silent.recv().expect("the reader should read on until the input falls silent");
+        is_silent.recv().expect("the reader should read on until the input pauses");
         Err(disk_full())
     });
     let run = ends(job(vec![file], OnError::Fail), sink);
     assert_eq!(run.end.unwrap_err().to_string(), "the disk is full");
-    speak.send(()).expect("the reader still waits, on its own");
+    speak.send(()).expect("the reader should still be waiting for input");
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn one_bad_document_too_many_ends_the_run_whatever_the_chunks() {
             let job = job(vec![lines(text)], OnError::Skip);
             let job = Job { chunk_bytes, max_skipped: Some(MaxSkipped::Documents(most)), ..job };
             let run = ends(job, Kept::new(|_| Ok(())));
-            let case = format!("{most} at most, chunks of {chunk_bytes}");
+            let case = format!("at most {most} bad documents, chunks of {chunk_bytes} bytes");
             let EncodeError::TooManySkipped { documents, bad, .. } = run.end.unwrap_err() else { panic!("{case}") };
             assert_eq!(documents, account(read, written, most, 1), "{case}");
             assert_eq!(run.account.documents, documents, "{case}");
@@ -494,7 +494,7 @@ fn large_documents_are_in_flight_as_the_budget_allows() {
         assert_eq!(run.end.unwrap()[0].documents, 30);
         assert!(
             (500_000..=memory).contains(&run.summary.peak_in_flight),
-            "{} bytes in flight of {memory}",
+            "{} bytes in flight with a budget of {memory}",
             run.summary.peak_in_flight
         );
     }
@@ -565,7 +565,7 @@ fn documents_in_parts_are_those_that_are_encoded_whole() {
         let (parts, bad) = compare_parts(seed, &|| texts(seed).into_iter().map(file).collect());
         (most, all_bad) = (most.max(parts), all_bad + bad);
     }
-    assert!(most > 5 && all_bad > 50, "{most} parts of a document at most, {all_bad} bad documents");
+    assert!(most > 5 && all_bad > 50, "at most {most} parts per document, {all_bad} bad documents");
 }
 
 #[test]
@@ -584,7 +584,7 @@ fn lines_in_parts_are_those_that_are_encoded_whole() {
         let (parts, bad) = compare_parts(seed, &|| vec![lines(file.clone())]);
         (most, all_bad) = (most.max(parts), all_bad + bad);
     }
-    assert!(most > 5 && all_bad > 30, "{most} parts of a document at most, {all_bad} bad documents");
+    assert!(most > 5 && all_bad > 30, "at most {most} parts per document, {all_bad} bad documents");
 }
 
 #[test]
@@ -622,7 +622,7 @@ fn json_lines_in_parts_are_those_that_are_encoded_whole() {
         let (parts, bad) = compare_parts(seed, &|| vec![jsonl(file.clone())]);
         (most, all_bad) = (most.max(parts), all_bad + bad);
     }
-    assert!(most > 5 && all_bad > 100, "{most} parts of a document at most, {all_bad} bad documents");
+    assert!(most > 5 && all_bad > 100, "at most {most} parts per document, {all_bad} bad documents");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use thiserror::Error;
 
 use crate::remedy::{is_change, remedy};
-use crate::shown;
+use crate::{counted, shown};
 
 /// An input that cannot be found, read, decompressed or held in memory.
 ///
@@ -55,7 +55,7 @@ pub enum InputError {
     #[error(
         "{}: cannot be opened: {source}\nhint: {}",
         shown(name),
-        remedy(source).unwrap_or("check that it exists and that you may read it")
+        remedy(source).unwrap_or("check that it exists and that you have permission to read it")
     )]
     Unreadable {
         /// The file or directory.
@@ -85,11 +85,12 @@ pub enum InputError {
     },
     /// A directory without any file of a known extension.
     #[error(
-        "{}: no input in this directory ({passed_over} files with other extensions){}\n\
-         hint: {}the extensions .txt .text .md .jsonl .ndjson .warc .wet, plain or followed by .gz .zst .zstd .xz .bz2, and .parquet are read; \
-         `--ext rs,py` adds text extensions, `--all-text` reads all text files, `--input-format jsonl` reads .json, \
+        "{}: no input in this directory ({} with other extensions){}\n\
+         hint: {}windrow reads files with the extensions .txt .text .md .jsonl .ndjson .warc .wet, plain or followed by .gz .zst .zstd .xz .bz2, \
+         and with .parquet; `--ext rs,py` adds text extensions, `--all-text` reads all text files, `--input-format jsonl` also reads .json, \
          `--hidden` and `--no-ignore` read hidden and ignored files",
         shown(name),
+        counted(*passed_over as u64, "file"),
         if *excluded > 0 { format!(", not counting {excluded} hidden or ignored") } else { String::new() },
         data.as_ref().map_or_else(String::new, |data| format!("{}; ", shown(data)))
     )]
@@ -144,7 +145,7 @@ pub enum InputError {
         source: io::Error,
     },
     /// Compressed data that is damaged or incomplete.
-    #[error("{}: {reason} at byte {offset} of the compressed file\nhint: {hint}", shown(name))]
+    #[error("{}: at byte {offset} of the compressed file: {reason}\nhint: {hint}", shown(name))]
     Compressed {
         /// The file.
         name: String,

@@ -81,7 +81,7 @@ impl Packed {
                 frame.declared = get_frame_content_size(header).ok().flatten().filter(|_| is_content);
                 (frame.produced, frame.wanted) = (0, ZSTD_MAGIC.len() + 1);
                 if let Some(id) = get_dict_id_from_frame(header).filter(|_| is_content) {
-                    let reason = format!("zstd data that needs dictionary number {id}");
+                    let reason = format!("the zstd data needs dictionary number {id}");
                     return Err(Fault::Data(reason, DICTIONARY));
                 }
             }
@@ -98,7 +98,7 @@ impl Packed {
             Self::Xz(stream) => match stream.as_mut().expect("it has begun").process(input, output, Action::Run) {
                 Ok(status) => Ok(status == Status::StreamEnd),
                 Err(Error::MemLimit) => {
-                    Err(Fault::Data("xz data with a window larger than 128 MiB".to_owned(), WIDE_XZ_WINDOW))
+                    Err(Fault::Data("the xz data needs a dictionary larger than 128 MiB".to_owned(), WIDE_XZ_WINDOW))
                 }
                 Err(Error::Mem) => Err(Fault::NoMemory),
                 Err(Error::Options | Error::UnsupportedCheck) => Err(damaged("xz", "an unknown filter or checksum")),
@@ -159,7 +159,7 @@ impl Frame {
 }
 
 pub(super) const DAMAGED: &str = "the file is damaged; copy or download it again, or compress its source again";
-const DAMAGED_AT_FIRST: &str = "the file is damaged, or was compressed with a dictionary: copy or download it again, or use zstd -dc -D DICTIONARY FILE";
+const DAMAGED_AT_FIRST: &str = "the file is damaged, or was compressed with a dictionary: copy or download it again, or decompress it with zstd -dc -D DICTIONARY FILE";
 const WIDE_WINDOW: &str = "decompress it: zstd -dc --long=31 FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl; or compress it again with --long=27 or less";
 const WIDE_XZ_WINDOW: &str = "decompress it: xz -dc FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl; or compress it again with --lzma2=dict=128MiB or less";
 const DICTIONARY: &str = "decompress it: zstd -dc -D DICTIONARY FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl";

@@ -44,7 +44,7 @@ pub struct InputOptions {
     /// Additional extensions of text, without the dot, in lower case.
     pub extensions: Vec<String>,
     /// Every file is text, regardless of its extension. Files of directories and patterns that are not text (a NUL or invalid UTF-8 in
-    /// the first 64 KiB) are passed over.
+    /// the first 64 KiB) are ignored.
     pub all_text: bool,
     /// A file with an unknown extension is text, unless a zero byte among its first bytes shows that it is binary; its reader reports it.
     /// Any file with the extension of a compression is decompressed.
@@ -120,7 +120,7 @@ impl InputOptions {
         }
     }
 
-    /// The kind of a file in a folder; none if it is passed over.
+    /// The kind of a file in a folder; none if it is ignored.
     fn kind_below(
         &self,
         path: &Path,
@@ -198,14 +198,14 @@ fn begins_as_text(block: &[u8]) -> bool {
 /// let resolved = resolve(&[directory.path().display().to_string()], &InputOptions::default())?;
 /// let names: Vec<_> = resolved.files.iter().map(|file| file.path().and_then(|path| path.file_name())).collect();
 /// assert_eq!(names, [Some("a.txt".as_ref()), Some("b.txt".as_ref())]);
-/// assert!(resolved.notes[0].ends_with("1 file with another extension passed over"));
+/// assert!(resolved.notes[0].ends_with("1 file with another extension was ignored"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Resolved {
     /// The files, in the order of the arguments; files of a directory or a pattern in bytewise order of their paths.
     pub files: Vec<InputFile>,
-    /// Notes for the user that need no action: files passed over, files read twice.
+    /// Notes for the user that need no action: files ignored, files read twice.
     pub notes: Vec<String>,
     /// Names that could not be found, listed or opened, if [`InputOptions::lists_failures`] is set.
     pub failed: Vec<InputError>,
@@ -276,9 +276,10 @@ pub fn resolve<S: AsRef<OsStr>>(args: &[S], options: &InputOptions) -> Result<Re
             1 => "; so is 1 other".to_owned(),
             more => format!("; so are {more} others"),
         };
-        found
-            .notes
-            .push(format!("{}: reached more than once, by arguments or links, and read each time{more}", shown(first)));
+        found.notes.push(format!(
+            "{}: reached more than once, through arguments or links, and read each time{more}",
+            shown(first)
+        ));
     }
     Ok(Resolved { files: found.files, notes: found.notes, failed: found.failed })
 }
@@ -354,7 +355,7 @@ impl Found<'_> {
         let kind = match chosen {
             Chosen::ByPattern if self.options.all_text => {
                 let Some(kind) = self.options.kind_or_text(path, || is_text(path))? else {
-                    self.notes.push(format!("{}: passed over because it is not text", shown(path)));
+                    self.notes.push(format!("{}: ignored because it is not text", shown(path)));
                     return Ok(());
                 };
                 let format = self.options.format(Some(kind.format)).unwrap_or(kind.format);

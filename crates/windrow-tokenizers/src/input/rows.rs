@@ -60,7 +60,7 @@ impl RowColumns {
         let ended = || ParquetError::EOF("it has fewer rows than the row group".to_owned());
         let batch = self.reader.as_mut().and_then(Iterator::next).ok_or_else(ended)??;
         if !has_memory(batch.get_array_memory_size().saturating_mul(2)) {
-            return Err(ParquetError::General("there is not enough memory for its rows as JSON".to_owned()));
+            return Err(ParquetError::General("there is not enough memory to convert its rows to JSON".to_owned()));
         }
         json::put_rows(&batch, &mut self.json)?;
         // Strings have no line feeds in JSON.

@@ -375,7 +375,7 @@ impl Stream {
     pub(super) fn finish(self) -> Result<Totals, InputError> {
         let raw = match self.decoder {
             Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, ..) => raw,
-            Decoder::Gzip(_) | Decoder::Moving => unreachable!("a stream is finished only after its end"),
+            Decoder::Gzip(_) | Decoder::Moving => unreachable!("`finish` is called only at the end of the stream"),
         };
         if let Origins::File(file, before) = &raw.origin
             && before.is_file()
@@ -392,7 +392,7 @@ impl Stream {
         match &self.decoder {
             Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, ..) => raw,
             Decoder::Gzip(gzip) => gzip.get_ref(),
-            Decoder::Moving => unreachable!("a decoder is moved only within one call"),
+            Decoder::Moving => unreachable!("no call returns while the decoder is being moved"),
         }
     }
 
@@ -427,17 +427,17 @@ impl Stream {
     /// The error for bytes that do not begin compressed data, at the start of a file or after other compressed data.
     fn boundary_error(&self, what: &str, first: bool, bytes: &[u8]) -> InputError {
         match (first, diagnose::foreign(bytes)) {
-            (true, _) if bytes.is_empty() => self.compressed(format!("not {what} data but an empty file"), CUT_OFF),
-            (true, Some(kind)) => self.compressed(format!("not {what} data but {}", kind.what), kind.hint),
-            (true, None) => self.compressed(format!("not {what} data"), MISNAMED),
-            (false, _) => {
-                self.compressed(format!("bytes that are not {what} data follow the last whole part"), TRAILING)
+            (true, _) if bytes.is_empty() => {
+                self.compressed(format!("expected {what} data, found the end of the file"), CUT_OFF)
             }
+            (true, Some(kind)) => self.compressed(format!("expected {what} data, found {}", kind.what), kind.hint),
+            (true, None) => self.compressed(format!("no {what} data"), MISNAMED),
+            (false, _) => self.compressed(format!("the {what} data is followed by other data"), TRAILING),
         }
     }
 }
 
-const CUT_OFF: &str = "the file was cut off; copy or download it again";
+const CUT_OFF: &str = "the file is truncated; copy or download it again";
 const MISNAMED: &str =
     "if it is not compressed, remove the compression extension from its name; otherwise, download it again";
-const TRAILING: &str = "remove these bytes if they do not belong to the file, or download it again";
+const TRAILING: &str = "remove the other data if it does not belong to the file; otherwise, download the file again";

@@ -75,11 +75,11 @@ impl Named {
         let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query.to_owned())));
         if host.contains('@') {
             let name = format!("{scheme}://{}", host.rsplit('@').next().unwrap_or_default());
-            let reason = "passwords in URLs are not sent".to_owned();
+            let reason = "a URL that contains a user name or password cannot be read".to_owned();
             return Err(InputError::Url { name, reason, hint: PIPED });
         }
         if host.is_empty() || host.contains(['?', '#']) || path.is_empty() || path.ends_with('/') {
-            return refused("a web server does not list its files", "pass the files one by one");
+            return refused("a folder on a web server cannot be listed", "pass the URL of each file");
         }
         let Some(key) = decoded(path) else { return refused("not a URL", "write %25 for a percent sign") };
         Ok(Some(Self::Remote(Url { scheme: kind, root: format!("{scheme}://{host}"), key, query })))
@@ -146,9 +146,9 @@ mod tests {
             ("ftp://h/a.txt", "ftp://h/a.txt: URLs with this scheme cannot be read\nhint: use s3, gs"),
             ("s3:///k", "the bucket is missing"),
             ("file://server/a", "not a file on this machine"),
-            ("https://h/folder/?s=secret", "https://h/folder/: a web server does not list"),
-            ("https://h", "does not list"),
-            ("https://user:secret@h/a.txt", "https://h: passwords in URLs are not sent"),
+            ("https://h/folder/?s=secret", "https://h/folder/: a folder on a web server cannot be listed"),
+            ("https://h", "cannot be listed"),
+            ("https://user:secret@h/a.txt", "https://h: a URL that contains a user name or password"),
             ("https://h/%zz", "not a URL"),
         ] {
             let said = Named::parse(arg).unwrap_err().to_string();

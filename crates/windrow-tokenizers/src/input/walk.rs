@@ -201,10 +201,11 @@ pub(super) fn listed<N: AsRef<OsStr>>(names: &[N]) -> String {
 /// The note about entries that cannot be read, if there are any.
 pub(super) fn note_unreadable(root: &Path, broken: &[(PathBuf, io::Error)]) -> Option<String> {
     let (path, error) = broken.first()?;
-    let entries = if broken.len() == 1 { "entry that cannot be read was" } else { "entries that cannot be read were" };
+    let entries =
+        if broken.len() == 1 { "entry could not be read and was" } else { "entries could not be read and were" };
     let which = if broken.len() == 1 { "" } else { "the first: " };
     let below = path.strip_prefix(root).unwrap_or(path);
-    Some(format!("{}: {} {entries} passed over ({which}{}: {error})", shown(root), broken.len(), shown(below)))
+    Some(format!("{}: {} {entries} ignored ({which}{}: {error})", shown(root), broken.len(), shown(below)))
 }
 
 /// Numbers of entries of folders.
@@ -226,7 +227,7 @@ impl WalkedTree {
     /// Records an entry that the walker could not follow.
     fn fault(&mut self, root: &Path, error: ignore::Error) -> Result<(), InputError> {
         if let Some(link) = loop_of(&error) {
-            self.notes.push(format!("{}: passed over because it links back to a directory above it", shown(link)));
+            self.notes.push(format!("{}: ignored because it links back to a directory above it", shown(link)));
             return Ok(());
         }
         let path = path_of(&error).unwrap_or(root).to_path_buf();

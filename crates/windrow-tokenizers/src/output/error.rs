@@ -97,7 +97,7 @@ impl OutputError {
                 "free space on that disk or write to another one with -o; what was written so far has been removed"
             }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "choose a directory that you may write to with -o"
+                "use -o to choose a directory that you may write to"
             }
             _ => remedy(&source).unwrap_or("check that disk (space, quota, health) or write to another one with -o"),
         };
@@ -119,7 +119,7 @@ impl OutputError {
 
     /// An error for an input that must be read from its beginning, and so cannot be compared with the input of the earlier run.
     pub(crate) fn cannot_resume_stream(name: &str) -> Self {
-        let message = format!("{}: cannot resume: it is not a file, so it may have changed", shown(name));
+        let message = format!("{}: cannot resume: windrow cannot check whether it has changed", shown(name));
         Self::new(OutputErrorKind::CannotCreate, message)
             .hint("write it to a file first, or start again without --resume, which removes the finished shards")
     }

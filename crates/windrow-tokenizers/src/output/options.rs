@@ -150,7 +150,7 @@ impl OutputOptions {
         }
         for input in inputs {
             if let Some(path) = existing.iter().find(|path| same_file(path, input.as_ref())) {
-                let message = format!("{} is an input of this run and would be replaced by its output", shown(path));
+                let message = format!("{} is an input of this run, and the output would replace it", shown(path));
                 return Err(OutputError::new(OutputErrorKind::CannotCreate, message)
                     .at(path)
                     .hint("choose another prefix with -o"));

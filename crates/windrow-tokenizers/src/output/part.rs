@@ -121,7 +121,7 @@ impl Part {
 
     fn check_ids(&self, ids: &[u32], document: u64, common: &Common) -> Result<(), OutputError> {
         let Some(dtype) = common.dtype.filter(|dtype| !dtype.fits(ids)) else { return Ok(()) };
-        let id = ids.iter().find(|&&id| id > dtype.largest()).expect("some id does not fit");
+        let id = ids.iter().find(|&&id| id > dtype.largest()).expect("at least one id does not fit");
         let message = format!(
             "id {id} in document {document} (counted from 0) does not fit in {dtype}: the tokenizer yields ids beyond its \
              vocabulary of {} tokens",
@@ -387,7 +387,10 @@ pub(super) fn check(names: &[String], resume: bool) -> Result<(), OutputError> {
             );
         }
         if names[..number].iter().any(|other| other.eq_ignore_ascii_case(name)) {
-            return refused(format!("two parts have the name {name:?}"), "rename one of them; case does not matter");
+            return refused(
+                format!("two parts have the name {name:?}"),
+                "rename one of them; names are compared without regard to case",
+            );
         }
     }
     if resume && !names.is_empty() {

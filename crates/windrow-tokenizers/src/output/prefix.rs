@@ -8,8 +8,8 @@ use super::names::{exists, folder_of, is_folder};
 use crate::shown;
 
 /// The remedy for an output that was meant as a stream.
-const SEVERAL: &str = "an output consists of several files, named after a path such as -o out/corpus; \
-                       for one stream, use --format jsonl -o FILE and cat FILE.jsonl";
+const SEVERAL: &str = "an output consists of several files whose names begin with its prefix, such as -o out/corpus; \
+                       for one stream, use --format jsonl -o FILE and then cat FILE.jsonl";
 
 /// Refuses a prefix with which no file, or no `folder`, can be made.
 pub(super) fn check(prefix: &Path, folder: bool) -> Result<(), OutputError> {
@@ -21,7 +21,8 @@ pub(super) fn check(prefix: &Path, folder: bool) -> Result<(), OutputError> {
     {
         // A shard would be complete in the store before the others are, and a store cannot rename.
         let message = format!("{}: an output cannot be written to a URL", shown(prefix));
-        let hint = "write to a local path, and copy the files once the manifest exists: aws s3 cp, gcloud storage cp";
+        let hint =
+            "write to a local path and, once the manifest exists, copy the files with aws s3 cp or gcloud storage cp";
         return refuse(message, hint);
     }
     let bytes = prefix.as_os_str().as_encoded_bytes();
@@ -54,7 +55,10 @@ pub(super) fn check(prefix: &Path, folder: bool) -> Result<(), OutputError> {
         }
         _ if folder && exists(prefix) && !is_folder(prefix) => {
             let message = format!("{} is not a directory, but the mds format writes one", shown(prefix));
-            refuse(message, "choose another prefix with -o; if this is a link, pass the folder that it points to")
+            refuse(
+                message,
+                "choose another prefix with -o; if this is a symbolic link, pass the directory that it points to",
+            )
         }
         _ => Ok(()),
     }

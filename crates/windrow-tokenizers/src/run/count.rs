@@ -211,7 +211,7 @@ fn message(error: &EncodeError, format: Format) -> String {
     let EncodeError::Document(document) = error else { return error.to_string() };
     document.message(match format {
         Format::Text | Format::Lines | Format::Warc => "convert it: iconv -t UTF-8",
-        Format::Jsonl => "repair it, or count the file as plain text with --input-format text",
-        Format::Parquet => "repair it, or omit the file",
+        Format::Jsonl => "fix it, or count the file as plain text with --input-format text",
+        Format::Parquet => "fix it, or omit the file",
     })
 }

@@ -27,7 +27,7 @@ pub(super) fn eos(tokenizer: &Tokenizer, job: &EncodeJob) -> Result<Option<u32>,
         return match tokenizer.eos() {
             Some((_, id)) => Ok(Some(id)),
             None => Err(Failed::usage(format!(
-                "the end-of-document token of {} is not known\nhint: pass it with --eos; {}",
+                "the end-of-document token of {} is unknown\nhint: pass it with --eos; {}",
                 shown(tokenizer.name()),
                 candidates(tokenizer)
             ))),
@@ -55,7 +55,7 @@ fn named(tokenizer: &Tokenizer, option: &str, asked: &TokenName) -> Result<u32, 
         return match asked.parse() {
             Ok(id) if id < tokenizer.vocab_size() => Ok(id),
             _ => Err(Failed::usage(format!(
-                "{option} {asked}: the ids of {} end at {}\nhint: {}",
+                "{option} {asked}: the largest id of {} is {}\nhint: {}",
                 shown(tokenizer.name()),
                 tokenizer.vocab_size().saturating_sub(1),
                 candidates(tokenizer)
@@ -64,7 +64,7 @@ fn named(tokenizer: &Tokenizer, option: &str, asked: &TokenName) -> Result<u32, 
     }
     tokenizer.token_to_id(asked).ok_or_else(|| {
         Failed::usage(format!(
-            "{option} {asked:?} is not a token of {}\nhint: {}",
+            "{option} {asked:?}: {} has no such token\nhint: {}",
             shown(tokenizer.name()),
             candidates(tokenizer)
         ))

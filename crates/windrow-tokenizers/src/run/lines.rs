@@ -105,7 +105,7 @@ impl Lines {
                 more => format!("; so {} {}", if more == 1 { "was" } else { "were" }, counted(more, "other file")),
             };
             notes.push(format!(
-                "{}: counted as plain text, because its first line is not an object with the field {field:?} (--field NAME counts documents){more}",
+                "{}: counted as plain text, because its first line is not an object with the field {field:?} (pass --field NAME to count documents){more}",
                 shown(&self.inputs[first].name)
             ));
         }

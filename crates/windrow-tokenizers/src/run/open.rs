@@ -197,7 +197,7 @@ impl Threads {
         const SWITCH: &str = "TOKENIZERS_PARALLELISM";
         match env::var(SWITCH) {
             Ok(value) if is_off(&value) => {
-                note(&format!("one thread encodes, because {SWITCH} is {value:?} (--threads N takes precedence)"));
+                note(&format!("only one thread encodes, because {SWITCH} is {value:?} (--threads N takes precedence)"));
                 Self::ONE
             }
             _ => Self::default(),

@@ -84,8 +84,8 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     let Some(published) = &summary.published else { return notes };
     if summary.peak_in_flight > run.memory.bytes() {
         let which = match summary.exceeding {
-            0 | 1 => "a large document, which was processed alone".to_owned(),
-            many => format!("{many} large documents, each of which was processed alone"),
+            0 | 1 => "a large document, which was processed on its own".to_owned(),
+            many => format!("{many} large documents, each of which was processed on its own"),
         };
         notes.push(format!(
             "--memory was exceeded by {which}: {} in flight, with a budget of {}",
@@ -107,24 +107,25 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     }
     if let Some(documents @ 1..) = summary.documents_without_loss {
         notes.push(format!(
-            "{} without loss: no message has the assistant role, or the template omits the text of such messages",
+            "no tokens with loss in {}: no message has the assistant role, or the template omits the text of such messages",
             counted(documents, "document")
         ));
     }
     let missing = |field: &String| {
         let near = nearest(field, &summary.keep_names);
         let near = near.map_or_else(String::new, |near| format!("; the first document has \"{}\"", shown(near)));
-        format!("no document has the field \"{}\" of --keep, so all its values are null{near}", shown(field))
+        format!("no document has the field \"{}\" named in --keep, so all its values are null{near}", shown(field))
     };
     notes.extend(summary.keep_missing.iter().map(missing));
     notes.extend(note_pointers(&summary.pointers));
     notes.extend(note_empty(&summary.inputs));
     if has_named_text {
-        let note = "the texts contain special tokens, which are plain text here (--special-in-text recognizes them)";
+        let note =
+            "the texts contain special tokens, which are treated as plain text (--special-in-text recognizes them)";
         notes.push(note.to_owned());
     }
     if summary.is_limited {
-        notes.push("--limit was reached; the rest was not read".to_owned());
+        notes.push("--limit was reached; the rest of the input was not read".to_owned());
     }
     if let Some(resumed) = &summary.resumed {
         let shards = counted(resumed.shards as u64, "finished shard");
@@ -165,8 +166,8 @@ pub fn outputs(summary: &Summary, spec: &EncodeSpec) -> impl Iterator<Item = Pat
 pub fn note_pointers((count, name): &(u64, String)) -> Option<String> {
     let are = match count {
         0 => return None,
-        1 => "a text is a git-lfs pointer:".to_owned(),
-        count => format!("{} are git-lfs pointers, such as", counted(*count, "text")),
+        1 => "a text is a Git LFS pointer:".to_owned(),
+        count => format!("{} are Git LFS pointers, such as", counted(*count, "text")),
     };
     Some(format!("{are} {} (git lfs pull fetches the files)", shown(name)))
 }

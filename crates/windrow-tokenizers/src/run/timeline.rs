@@ -22,7 +22,7 @@ impl Timeline {
     pub(super) fn open(path: &Path, read: &[&Path]) -> Result<Self, Failed> {
         let target = fs::canonicalize(path).ok();
         if read.iter().any(|input| target.is_some() && fs::canonicalize(input).ok() == target) {
-            let message = format!("--trace: {} is an input\nhint: pass another file", shown(path));
+            let message = format!("--trace: {} is an input of this run\nhint: pass another file", shown(path));
             return Err(Failed::usage(message));
         }
         let refused = |why: &dyn Display| {
@@ -40,7 +40,7 @@ impl Timeline {
                 // The file to empty has this name, and no other.
                 let opened = file.metadata().map_err(|error| refused(&error))?;
                 if opened.is_file() && !is_only_name(&opened, &found) {
-                    return Err(refused(&"it is a link, or has a second name"));
+                    return Err(refused(&"it is a link, or has a second name (a hard link)"));
                 }
                 file
             }

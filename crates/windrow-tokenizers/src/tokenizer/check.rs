@@ -89,7 +89,7 @@ fn id_limit(entries: usize) -> u64 {
 
 fn too_large(place: &str, id: u64, entries: usize) -> Fault {
     let reason = format!("id {id} is too large for a vocabulary of {entries} tokens");
-    Fault::new(place, reason, "number the tokens without such large gaps")
+    Fault::new(place, reason, "number the tokens without large gaps")
 }
 
 fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault> {
@@ -229,7 +229,7 @@ fn check_component(node: &Value, children: &str, place: &str, depth: usize) -> R
     if fields.get("type").and_then(Value::as_str) == Some("FixedLength")
         && fields.get("length").is_some_and(|length| length.as_u64().is_none_or(|length| length == 0))
     {
-        return Err(Fault::new(format!("{place}.length"), "is not a whole number above 0", DAMAGED));
+        return Err(Fault::new(format!("{place}.length"), "is not a positive whole number", DAMAGED));
     }
     if fields.get("type").and_then(Value::as_str) == Some("Prepend")
         && fields.get("prepend").and_then(Value::as_str) == Some("")
@@ -285,7 +285,7 @@ fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
             return Err(Fault::new(place, format!("token {content} occurs twice"), "remove one of them"));
         }
         if let Some(other) = ids.insert(token.id, token.content.as_str()) {
-            let reason = format!("token {content} has the id {} of token {}", token.id, quoted(other));
+            let reason = format!("token {content} has the same id as token {}: {}", quoted(other), token.id);
             return Err(Fault::new(place, reason, "give every token its own id"));
         }
     }
@@ -365,7 +365,7 @@ fn check_template(fields: &Map<String, Value>, place: &str, size: u32) -> Result
                 None => piece.get("ids"),
             };
             let Some(ids) = ids.and_then(Value::as_array) else {
-                return Err(Fault::new(place, "is neither a sequence nor a token with its ids", DAMAGED));
+                return Err(Fault::new(place, "is neither a sequence nor a token with ids", DAMAGED));
             };
             for id in ids {
                 check_id(Some(id), &place, size)?;

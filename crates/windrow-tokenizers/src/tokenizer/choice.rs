@@ -87,7 +87,9 @@ pub(super) fn engine(
                     }
                     Err(reason) => {
                         let engine = Released::NAME;
-                        notes.push(format!("tokenizer {name}: encoded by {engine}, which is slower: {reason}"));
+                        notes.push(format!(
+                            "tokenizer {name}: texts are encoded by {engine}, which is slower: {reason}"
+                        ));
                         reason
                     }
                 },

@@ -205,12 +205,14 @@ pub(super) fn of(file: &File<'_>, forms: &Forms) -> Result<Cuttable, String> {
         && (mark > 0 || file.added.iter().any(|token| token.normalized))
         && normalizers.iter().any(Normalizer::expands)
     {
-        return Err("it is not known which words the Metaspace pre-tokenizer marks after these normalizers".to_owned());
+        return Err(
+            "windrow does not know which words the Metaspace pre-tokenizer marks after these normalizers".to_owned()
+        );
     }
     let path = Path { added, seams: Seams::of(file), normalizers, pre_tokenizers };
     let cuts = TextCuts::new(|before, after| path.is_cut(before, after), path.barred());
     if cuts.is_empty() {
-        return Err("no position is known at which its texts could be cut".to_owned());
+        return Err("windrow knows no position at which a text can be cut".to_owned());
     }
     Ok(Cuttable { cuts, marks_beginning })
 }
@@ -427,7 +429,7 @@ fn nmt(edge: Edge) -> Edge {
 }
 
 fn normalizer(node: &Value) -> Result<Normalizer, String> {
-    let unknown = || format!("it is not known how the {} normalizer treats parts of a text", kind(node));
+    let unknown = || format!("windrow does not know how the {} normalizer treats parts of a text", kind(node));
     let flag = |name: &str| node.get(name).and_then(Value::as_bool);
     Ok(match kind(node) {
         "NFC" | "NFKC" => Normalizer::Composes,
@@ -462,7 +464,7 @@ fn normalizer(node: &Value) -> Result<Normalizer, String> {
 }
 
 fn pre_tokenizer(node: &Value, steps: &mut Vec<PreTokenizer>) -> Result<(), String> {
-    let unknown = || format!("it is not known how the {} pre-tokenizer treats parts of a text", kind(node));
+    let unknown = || format!("windrow does not know how the {} pre-tokenizer treats parts of a text", kind(node));
     let flag = |name: &str, default| node.get(name).map_or(Some(default), Value::as_bool).ok_or_else(unknown);
     let behavior = || node.get("behavior").map_or(Some(Behavior::Isolated), Behavior::of).ok_or_else(unknown);
     let matches = |pattern: &str| Matches::of(pattern).map(Box::new);

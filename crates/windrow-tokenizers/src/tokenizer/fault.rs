@@ -2,7 +2,7 @@
 
 /// The remedy for a file that no library would write.
 pub(super) const DAMAGED: &str = "the file is damaged or is not a tokenizer.json: download it again, or write it again with \
-                                  `save` from the tokenizers library";
+                                  the `save` method of the tokenizers library";
 
 /// The remedy for a regex that cannot run.
 pub(super) const REGEX: &str =

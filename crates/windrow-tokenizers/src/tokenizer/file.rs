@@ -85,7 +85,7 @@ impl<'a> File<'a> {
                 return Err(Fault::new(
                     "version",
                     reason,
-                    "write it again with version 0.23 of the tokenizers library, which writes version 1.0",
+                    "save it again with version 0.23 of the tokenizers library, which writes format version 1.0",
                 ));
             }
         }
@@ -104,7 +104,7 @@ impl<'a> File<'a> {
             // "config" with a pattern, and "vocab" with ranks and base64.
             true if fields.contains_key("vocab") => Fault::new(
                 "",
-                "a Mistral tekken.json, which cannot be read",
+                "a Mistral tekken.json, which windrow cannot read",
                 "use the tokenizer.json of the same model",
             ),
             _ => Fault::new("model", "is missing", DAMAGED),
@@ -180,7 +180,7 @@ impl<'a> Model<'a> {
             Some(Some("Unigram")) => Kind::Unigram,
             Some(other) => {
                 let reason =
-                    other.map_or("is not a string".to_owned(), |kind| format!("{kind:?} is not a known model"));
+                    other.map_or("is not a string".to_owned(), |kind| format!("{kind:?} is not a known model type"));
                 return Err(Fault::new(
                     "model.type",
                     reason,
@@ -197,14 +197,14 @@ impl<'a> Model<'a> {
         let vocab = if kind == Kind::Unigram {
             // The id of a token is its index.
             let entry = |id, (token, _): (String, f64)| Some((token, id as u32));
-            json.deserialize_seq(Items("an array of tokens and their scores", entry))
+            json.deserialize_seq(Items("an array of pairs of a token and its score", entry))
         } else {
             json.deserialize_map(Ids)
         };
         let vocab = vocab.map_err(|error| Fault::json("model.vocab", &error))?;
         let merges = match merges_text {
             Some(text) if kind == Kind::Bpe => {
-                let items = Items("an array of pairs of tokens", |_, Merge(merge)| merge);
+                let items = Items("an array of token pairs", |_, Merge(merge)| merge);
                 let merges = serde_json::Deserializer::from_str(text.get()).deserialize_seq(items);
                 Some(merges.map_err(|error| Fault::json("model.merges", &error))?)
             }
@@ -217,7 +217,7 @@ impl<'a> Model<'a> {
 
 fn value(place: &str, text: &RawValue) -> Result<Value, Fault> {
     if text.get().len() > MAX_PART {
-        let reason = format!("has {} bytes, more than {MAX_PART}", text.get().len());
+        let reason = format!("has {} bytes, more than the allowed {MAX_PART}", text.get().len());
         return Err(Fault::new(place, reason, DAMAGED));
     }
     serde_json::from_str(text.get()).map_err(|error| Fault::json(place, &error))
@@ -234,7 +234,7 @@ impl<'de> Visitor<'de> for Ids {
     type Value = Vec<(String, u32)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of tokens and their ids")
+        f.write_str("an object that maps tokens to ids")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {

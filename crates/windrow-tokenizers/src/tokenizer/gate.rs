@@ -157,7 +157,7 @@ fn template(processor: &Value) -> Option<[Vec<u32>; 2]> {
 pub(super) fn added(file: &File<'_>, checked: &Checked, options: &LoadOptions) -> Result<Vec<AddedToken>, String> {
     let mut ids = HashSet::new();
     if let Some(&id) = checked.added.iter().find(|id| !ids.insert(**id)) {
-        return Err(format!("two added tokens get id {id}"));
+        return Err(format!("two added tokens have the id {id}"));
     }
     let tokens = file.added.iter().zip(&checked.added);
     Ok(tokens

@@ -78,10 +78,10 @@ pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
         None => {
             let similar = similar(model).map_or_else(String::new, |name| format!("did you mean {name}? "));
             let hint = format!(
-                "{similar}only OpenAI models are known, such as gpt-4o, gpt-4 and text-embedding-3-small; for another model, \
-                 download tokenizer.json from its page and pass --tokenizer path/to/tokenizer.json"
+                "{similar}windrow knows only OpenAI model names, such as gpt-4o, gpt-4 and text-embedding-3-small; for another \
+                 model, download its tokenizer.json and pass --tokenizer path/to/tokenizer.json"
             );
-            Err(unknown("is not known".to_owned(), hint))
+            Err(unknown("is unknown".to_owned(), hint))
         }
     }
 }
@@ -183,10 +183,10 @@ mod tests {
     fn unknown_models_say_why() {
         let message = |model| vocabulary_of(model).unwrap_err().to_string();
         for (model, says) in [
-            ("gpt4o", "is not known\nhint: did you mean gpt-4o? "),
+            ("gpt4o", "is unknown\nhint: did you mean gpt-4o? "),
             ("GPT-4", "did you mean gpt-4? "),
             ("gtp-4o", "did you mean gpt-4o? "),
-            ("gpt-9", "is not known\nhint: only OpenAI models are known"),
+            ("gpt-9", "is unknown\nhint: windrow knows only OpenAI model names"),
             ("Qwen3-8B", "--tokenizer path/to/tokenizer.json"),
             ("Qwen/Qwen3-8B", "is not an OpenAI model\nhint: pass --tokenizer Qwen/Qwen3-8B to use"),
             ("o200k_base", "is a vocabulary, not a model\nhint: pass --tokenizer o200k_base"),

@@ -28,8 +28,10 @@ pub(super) fn is_likely(file: &[u8]) -> bool {
 pub(super) fn read(file: &[u8], path: &Path) -> Result<Embedded, Fault> {
     let tokens = parse(file)?;
     let unknown = |reason| {
-        let hint =
-            format!("only the files of {} are known; for another model, use its tokenizer.json", embedded::NAMES);
+        let hint = format!(
+            "windrow knows only the rank files of {}; for another model, use its tokenizer.json",
+            embedded::NAMES
+        );
         Fault::new("", reason, hint)
     };
     for embedded in embedded::ALL {
@@ -40,9 +42,9 @@ pub(super) fn read(file: &[u8], path: &Path) -> Result<Embedded, Fault> {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     if embedded::find(stem).is_some() {
         let reason = format!("its {} tokens are not those of the published {stem}", tokens.len());
-        return Err(Fault::new("", reason, "download the file again; a changed vocabulary needs a tokenizer.json"));
+        return Err(Fault::new("", reason, "download the file again; a modified vocabulary needs a tokenizer.json"));
     }
-    Err(unknown("not one of the published rank files: its pattern and special tokens are not known".to_owned()))
+    Err(unknown("not one of the published rank files, so its pattern and special tokens are unknown".to_owned()))
 }
 
 /// The tokens, ordered by their ranks.
@@ -70,7 +72,7 @@ fn parse(file: &[u8]) -> Result<Vec<(Vec<u8>, u32)>, Fault> {
             .and_then(|digits| digits.parse().ok())
             .ok_or_else(|| fault("the rank is not a whole number".to_owned()))?;
         if let Some(other) = numbers.insert(rank, number) {
-            return Err(fault(format!("rank {rank} is already used in line {other}")));
+            return Err(fault(format!("rank {rank} is already used on line {other}")));
         }
         tokens.push((token, rank));
     }

@@ -352,7 +352,7 @@ fn every_format_has_masks() {
             let mask = memchr::memmem::find(&bytes, b"000000000.mask.npy").unwrap();
             damage(tar, &|bytes| bytes[mask + 512 + 128] = 2, "it does not have a mask of 0 or 1 for each id");
             damage(tar, &|bytes| bytes[mask + 124] = b'1', "this is not the header of 000000000.mask.npy");
-            damage(tar, &|bytes| bytes[0] = b'x', "no document's file begins here");
+            damage(tar, &|bytes| bytes[0] = b'x', "no file of a document begins here");
         }
         if format == output::Format::Mds {
             let first = |bytes: &[u8]| {

@@ -197,7 +197,7 @@ fn numbers_that_are_no_json_are_explained() {
     {
         let (kind, _, reason) = fault(line);
         assert_eq!(kind, FaultKind::Syntax, "{line}");
-        assert!(reason.contains("NaN and Infinity are not JSON; hint: write null"), "{line}: {reason}");
+        assert!(reason.contains("NaN and Infinity are not valid JSON; hint: write null"), "{line}: {reason}");
     }
     assert!(!fault(r#"{"text": "NaN", "x": }"#).2.contains("Infinity"));
 }

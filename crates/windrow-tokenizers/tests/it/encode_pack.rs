@@ -269,9 +269,9 @@ fn damaged_segments_are_named() {
     };
     assert_eq!(Dataset::open(&prefix).unwrap().verify().faults, vec![]);
     check("out.cu_seqlens.npy", 128, 1, "end 0 is 1, not 0");
-    check("out.cu_seqlens.npy", 128 + 8, 0, "end 1: 0 is not greater than the 0 before it");
-    check("out.cu_seqlens.npy", 128 + 8, 6, "end 1: 6 is beyond its row, which ends at 5");
+    check("out.cu_seqlens.npy", 128 + 8, 0, "end 1: 0 is not greater than the previous end, 0");
+    check("out.cu_seqlens.npy", 128 + 8, 6, "end 1: 6 is beyond the end of its row, 5");
     check("out.docs.npy", 128, 3, "segment 0 belongs to document 3, but the number of documents is 3");
     check("out.ids.npy", 128 + 2 * 8, 8, "segment 2 is marked as padding but contains other ids");
-    check("out.cu_seqlens.npy", 60, b'9', "the header does not match this format");
+    check("out.cu_seqlens.npy", 60, b'9', "the header does not match the expected format");
 }

@@ -247,7 +247,7 @@ fn templates() {
 
 #[test]
 fn settings_that_would_panic() {
-    refused_with("/pre_tokenizer", json!({"type": "FixedLength", "length": 0}), &["pre_tokenizer.length", "above 0"]);
+    refused_with("/pre_tokenizer", json!({"type": "FixedLength", "length": 0}), &["pre_tokenizer.length", "positive"]);
     let inner = json!({"type": "Sequence", "pretokenizers": [{"type": "FixedLength", "length": 0}]});
     refused_with("/pre_tokenizer", inner, &["pre_tokenizer.pretokenizers[0].length"]);
 

@@ -132,11 +132,11 @@ fn folders_that_are_hardly_one_corpus_get_a_note() {
         ),
         (
             &["a.jsonl", "b.jsonl.lz", "c.jsonl.lz4"],
-            "d: 2 files with other extensions passed over; 2 look like data: b.jsonl.lz, c.jsonl.lz4 (lzip data; hint: decompress it: lzip -dc FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl)",
+            "d: 2 files with other extensions were ignored; 2 look like data: b.jsonl.lz, c.jsonl.lz4 (lzip data; hint: decompress it: lzip -dc FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl)",
         ),
         (
             &["a.txt", "data.csv", "x.bin"],
-            "d: 2 files with other extensions passed over; 1 looks like data: data.csv (a CSV or TSV table",
+            "d: 2 files with other extensions were ignored; 1 looks like data: data.csv (a CSV or TSV table",
         ),
     ] {
         let dir = tree(
@@ -195,7 +195,7 @@ fn what_cannot_be_read_ends_no_folder() {
     assert_eq!(names[0], "d/a.txt");
     assert_eq!(names.len(), if is_root { 3 } else { 1 });
     let count = if is_root { 3 } else { 4 };
-    let note = format!("d: {count} entries that cannot be read were passed over (the first: ");
+    let note = format!("d: {count} entries could not be read and were ignored (the first: ");
     assert!(notes.iter().any(|found| found.starts_with(&note) && found.contains(" (os error ")), "{notes:?}");
     assert!(notes.iter().any(|found| is_root || found.contains("locked.txt: Permission denied")), "{notes:?}");
     for error in errors {

@@ -106,7 +106,7 @@ fn other_files_of_a_directory_are_counted() {
     let dir = tree(&["a.txt", "b.pdf", "sub/README", "c.gz"]);
     let resolved = plain(&[arg(dir.path())]).unwrap();
     assert_eq!(names(&dir, &resolved), ["a.txt"]);
-    assert_eq!(resolved.notes, [format!("{}: 3 files with other extensions passed over", dir.path().display())]);
+    assert_eq!(resolved.notes, [format!("{}: 3 files with other extensions were ignored", dir.path().display())]);
     // A forced format does not make every file an input.
     let forced = InputOptions { format: Some(Format::Text), ..InputOptions::default() };
     assert_eq!(resolve(&[arg(dir.path())], &forced).unwrap().files.len(), 1);
@@ -196,11 +196,11 @@ fn all_text_is_what_begins_as_text() {
     let resolved = resolve(&[arg(dir.path())], &options).unwrap();
     assert_eq!(names(&dir, &resolved), ["Makefile", "a.rs", "b.jsonl", "c.txt.gz", "empty", "split"]);
     assert!(resolved.files.iter().all(|file| file.format() == Format::Text));
-    assert_eq!(resolved.notes, [format!("{}: 4 files that are not text passed over", dir.path().display())]);
+    assert_eq!(resolved.notes, [format!("{}: 4 files that are not text were ignored", dir.path().display())]);
 
     let pattern = resolve(&[arg(dir.path().join("*t"))], &options).unwrap();
     assert_eq!(names(&dir, &pattern), ["split"]);
-    assert!(pattern.notes[0].ends_with("cut: passed over because it is not text"), "{:?}", pattern.notes);
+    assert!(pattern.notes[0].ends_with("cut: ignored because it is not text"), "{:?}", pattern.notes);
     // A name is explicit.
     assert_eq!(resolve(&[arg(dir.path().join("nul"))], &options).unwrap().files[0].format(), Format::Text);
 }
@@ -301,7 +301,7 @@ fn a_file_given_twice_is_read_twice() {
     assert_eq!(resolved.files.len(), 3);
     assert_eq!(resolved.notes.len(), 1);
     assert!(
-        resolved.notes[0].ends_with("a.txt: reached more than once, by arguments or links, and read each time"),
+        resolved.notes[0].ends_with("a.txt: reached more than once, through arguments or links, and read each time"),
         "{}",
         resolved.notes[0]
     );
@@ -315,7 +315,7 @@ fn a_file_given_twice_is_read_twice() {
     assert_eq!(resolved.notes.len(), 1);
     assert!(
         resolved.notes[0]
-            .ends_with("a.txt: reached more than once, by arguments or links, and read each time; so is 1 other"),
+            .ends_with("a.txt: reached more than once, through arguments or links, and read each time; so is 1 other"),
         "{:?}",
         resolved.notes
     );
@@ -351,7 +351,7 @@ mod unix {
         symlink(dir.path().join("other/b.txt"), dir.path().join("real/c.txt")).unwrap();
         let resolved = plain(&[arg(dir.path().join("real"))]).unwrap();
         assert_eq!(names(&dir, &resolved), ["real/a.txt", "real/c.txt", "real/there/b.txt"]);
-        assert!(resolved.notes.iter().any(|note| note.contains("real/round: passed over because it links back")));
+        assert!(resolved.notes.iter().any(|note| note.contains("real/round: ignored because it links back")));
         assert!(resolved.notes.iter().any(|note| note.contains("b.txt: reached more than once")));
     }
 
@@ -365,7 +365,7 @@ mod unix {
         let resolved = plain(&[twice.clone(), twice]).unwrap();
         assert_eq!(
             resolved.notes,
-            [name(r"sub/\u{202e}.txt: reached more than once, by arguments or links, and read each time")]
+            [name(r"sub/\u{202e}.txt: reached more than once, through arguments or links, and read each time")]
         );
         // The manifest, which is JSON, contains the name unchanged.
         assert!(resolved.files[0].name().ends_with("\u{202e}.txt"));

@@ -138,10 +138,10 @@ fn faults_name_line_and_remedy() {
         ("IQ== +1\n", "line 1: the rank is not a whole number"),
         ("IQ== 1 2\n", "line 1: the rank is not a whole number"),
         ("IQ== 4294967296\n", "line 1: the rank is not a whole number"),
-        ("IQ== 7\nIg== 8\nIw== 7\n", "line 3: rank 7 is already used in line 1"),
+        ("IQ== 7\nIg== 8\nIw== 7\n", "line 3: rank 7 is already used on line 1"),
         (
             "IQ== 0\nIg== 1\n",
-            "not one of the published rank files: its pattern and special tokens are not known\nhint: only the files of r50k_base (or gpt2), p50k_base, p50k_edit, cl100k_base",
+            "not one of the published rank files, so its pattern and special tokens are unknown\nhint: windrow knows only the rank files of r50k_base (or gpt2), p50k_base, p50k_edit, cl100k_base",
         ),
     ] {
         let error = load("x.tiktoken", content, &LoadOptions::default()).err().expect("refused");

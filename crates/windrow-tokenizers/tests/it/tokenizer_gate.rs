@@ -183,7 +183,7 @@ fn files_of_which_no_cut_is_known_go_to_another_engine() {
         (vec![("/normalizer", replace("a+b"))], "the effect of the Replace normalizer may depend on distant text"),
         (
             vec![("/pre_tokenizer", json!({"type": "UnicodeScripts"}))],
-            "it is not known how the UnicodeScripts pre-tokenizer",
+            "windrow does not know how the UnicodeScripts pre-tokenizer",
         ),
         (vec![("/pre_tokenizer", split("(?<=a)b"))], "has features that windrow does not analyze"),
         (vec![("/pre_tokenizer", split("^b"))], "looks at the text around a match"),
@@ -223,7 +223,7 @@ fn the_engine_can_be_chosen() {
 
     let scripts = with(&[("/pre_tokenizer", json!({"type": "UnicodeScripts"}))]);
     let error = load(&scripts, EngineChoice::Windrow).err().expect("refused").to_string();
-    let says = "tokenizer x.json: windrow's own engine cannot encode with it: it is not known how the UnicodeScripts pre-tokenizer";
+    let says = "tokenizer x.json: windrow's own engine cannot encode with it: windrow does not know how the UnicodeScripts pre-tokenizer";
     assert!(error.starts_with(says), "{error}");
     let automatic = load(&scripts, EngineChoice::Automatic).expect("loads");
     assert_eq!(ids(&load(&scripts, EngineChoice::Tokenizers).expect("loads")), ids(&automatic));

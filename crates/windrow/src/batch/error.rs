@@ -60,9 +60,11 @@ impl fmt::Display for BatchError {
             BatchError::Closed => "the structure is closed",
             BatchError::Full => "the queue is full",
             BatchError::Nested => "an operation called its own structure",
-            BatchError::TimedOut { runs: false } => "the time limit passed before the operation was run",
-            BatchError::TimedOut { runs: true } => "the time limit passed while the batch was running",
-            BatchError::Forked => "the structure was created before this process was forked and belongs to the parent",
+            BatchError::TimedOut { runs: false } => "the time limit expired before the operation ran",
+            BatchError::TimedOut { runs: true } => "the time limit expired while the batch was running",
+            BatchError::Forked => {
+                "the structure was created before this process was forked, so it belongs to the parent"
+            }
             BatchError::Poisoned => "an earlier batch panicked",
             BatchError::Panicked => "the batch panicked",
             BatchError::Dropped => "the executor dropped the task that was to run the batch",

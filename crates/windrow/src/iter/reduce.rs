@@ -477,7 +477,7 @@ fn parts_of_units<P: ParallelIterator, C: Combine<P::Item>>(
     parts.sort_unstable_by_key(|part| part.lo);
     let end = parts.iter().fold(0, |end, part| if part.lo == end { part.hi } else { end });
     if end < n {
-        assert!(hints.cancellation().is_some(), "a reduction has skipped an item");
+        assert!(hints.cancellation().is_some(), "a reduction skipped an item");
         parts.clear();
     }
     parts
@@ -598,7 +598,7 @@ fn nodes_of_blocks<P: ParallelIterator, E: Each<P::Item>, A: Fn(&mut MemberNodes
     nodes.sort_unstable_by_key(|node| node.lo);
     let gap = nodes.iter().fold(0, |end, node| if node.lo == end { node.hi } else { end });
     if gap < n.div_ceil(block) && !over_from(gap) {
-        assert!(hints.cancellation().is_some(), "a reduction has skipped a block");
+        assert!(hints.cancellation().is_some(), "a reduction skipped a block");
         nodes.clear();
     }
     nodes

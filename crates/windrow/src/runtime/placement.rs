@@ -366,7 +366,7 @@ mod tests {
             placement.before_open(false);
             placement.avoid_caller(1);
             assert_ne!(here(), before);
-            assert_eq!(me.allowed(), allowed, "awake, it may run anywhere");
+            assert_eq!(me.allowed(), allowed, "an awake thread may run on every allowed CPU");
             placement.pin_while_parked(1);
             assert_eq!((me.allowed().len(), placement.cpus(1)), (1, Some(allowed.len())));
             // A caller that is on that CPU now.

@@ -525,7 +525,7 @@ impl<'c> Caller<'c> {
         let (progress, now) = self.progress(at, self.items);
         self.published = Some(Published { width, found: WorkerState::Idle, stood_by: true });
         let shared = Nanos(progress.rest().0 / width as f64);
-        self.decide("it took long enough for workers on standby to join", &progress, Some(shared), now);
+        self.decide("long enough for workers on standby to join", &progress, Some(shared), now);
         self.call.per_weight.set_f64(progress.per_item().unwrap_or_default().0);
     }
 

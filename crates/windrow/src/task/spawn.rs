@@ -236,7 +236,7 @@ impl<R> JoinHandle<R> {
     }
 
     fn assert_of_this_process(&self) {
-        assert!(self.pool.is_of_this_process(), "this closure was spawned before the fork, on a thread of the parent");
+        assert!(self.pool.is_of_this_process(), "this closure was spawned in the parent process, before the fork");
     }
 
     /// Runs the closure on this thread if it has not begun.

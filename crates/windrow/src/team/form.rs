@@ -182,7 +182,7 @@ fn ask(pool: &PoolState, width: Width, site: usize, now: u64) -> Result<Asked, T
             let (lately, workers) = (stats.took, pool.workers());
             let (formation, reason) = share::team(share::Team { wanted, mode, lately, workers }, &pool.costs(now));
             let mode = (mode == Mode::Serial || formation.members > 1).then_some(mode);
-            let reason = if rests { "serial: members of such calls were stalled" } else { reason };
+            let reason = if rests { "serial: members of earlier teams at this site were stalled" } else { reason };
             Ok(Asked { formation, least: 1, reason, mode, rests })
         }
     }

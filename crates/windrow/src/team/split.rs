@@ -369,7 +369,7 @@ pub fn at_each<C: Cut>(
 ) -> impl ExactSizeIterator<Item = C> {
     let (n, mut cuts, mut from) = (data.items(), cuts.into_iter(), 0);
     parts(data, cuts.len() + 1, move |member| {
-        let at = cuts.next().expect("the iterator has the announced number of cuts");
+        let at = cuts.next().expect("the iterator yields as many cuts as its length states");
         assert!(at >= from, "cut {member}, at item {at}, lies before cut {}, at item {from}", member - 1);
         assert!(at <= n, "cut {member}, at item {at}, lies beyond the {n} items");
         from = at;

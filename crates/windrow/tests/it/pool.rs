@@ -381,7 +381,7 @@ fn a_shutdown_may_meet_the_first_call() {
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn a_shutdown_inside_is_refused() {
     alone("a_shutdown_inside_is_refused", Some("3"), || {
-        let refused = || shutdown().unwrap_err().to_string().contains("call it from outside");
+        let refused = || shutdown().unwrap_err().to_string().contains("call it outside");
         // On a worker, and on the caller that the others wait for.
         let all = team(&mut ()).width(Width::exactly(3)).run(|member| {
             member.barrier()?;

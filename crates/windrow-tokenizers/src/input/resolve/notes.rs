@@ -16,12 +16,12 @@ impl Found<'_> {
             return;
         }
         let what = match (self.options.all_text, count) {
-            (true, 1) => "file that is not text",
-            (true, _) => "files that are not text",
-            (false, 1) => "file with another extension",
-            (false, _) => "files with other extensions",
+            (true, 1) => "file that is not text was",
+            (true, _) => "files that are not text were",
+            (false, 1) => "file with another extension was",
+            (false, _) => "files with other extensions were",
         };
-        let mut note = format!("{}: {count} {what} passed over", shown(root));
+        let mut note = format!("{}: {count} {what} ignored", shown(root));
         if let Some((_, foreign)) = data.first() {
             let names: Vec<&Path> = data.iter().map(|(path, _)| path.strip_prefix(root).unwrap_or(path)).collect();
             let look = if names.len() == 1 { "looks" } else { "look" };

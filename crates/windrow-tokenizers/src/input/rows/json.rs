@@ -135,7 +135,7 @@ fn values<'a>(array: &'a dyn Array) -> Result<Put<'a>> {
         }
         DataType::Map(..) => maps(array)?,
         DataType::Struct(fields) => object(fields, array.as_struct().columns())?,
-        other => return Err(ParquetError::General(format!("values of type {other} have no JSON form"))),
+        other => return Err(ParquetError::General(format!("values of type {other} cannot be written as JSON"))),
     })
 }
 
@@ -193,7 +193,7 @@ fn interval(of: IntervalDayTime) -> String {
 fn maps(array: &dyn Array) -> Result<Put<'_>> {
     let maps = array.as_map();
     if maps.keys().data_type() != &DataType::Utf8 || maps.keys().null_count() + maps.entries().null_count() > 0 {
-        return Err(ParquetError::General("the keys of a map must be strings, and not null".to_owned()));
+        return Err(ParquetError::General("the keys of a map must be non-null strings".to_owned()));
     }
     let keys = maps.keys().as_string::<i32>();
     let values = Column::new(maps.values())?;
@@ -407,9 +407,9 @@ mod tests {
         let mut maps = MapBuilder::new(None, Int64Builder::new(), Int64Builder::new());
         maps.append(true).unwrap();
         for (batch, reason) in [
-            (column(BinaryArray::from(vec![b"a".as_slice()])), "values of type Binary have no JSON form"),
-            (column(TimestampSecondArray::from(vec![1])), "values of type Timestamp(s) have no JSON form"),
-            (column(maps.finish()), "the keys of a map must be strings, and not null"),
+            (column(BinaryArray::from(vec![b"a".as_slice()])), "values of type Binary cannot be written as JSON"),
+            (column(TimestampSecondArray::from(vec![1])), "values of type Timestamp(s) cannot be written as JSON"),
+            (column(maps.finish()), "the keys of a map must be non-null strings"),
         ] {
             let error = put_rows(&batch, &mut Vec::new()).unwrap_err();
             assert!(error.to_string().contains(reason), "{error}");

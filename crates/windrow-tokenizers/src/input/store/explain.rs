@@ -94,7 +94,7 @@ fn credentials(scheme: Scheme) -> &'static str {
             "set GOOGLE_APPLICATION_CREDENTIALS to the path of a key file, or run `gcloud auth application-default login`, or set \
              GOOGLE_SKIP_SIGNATURE=true for a public bucket"
         }
-        Scheme::Http => "check the URL and the signature in it; if a password is needed, download the file first",
+        Scheme::Http => "check the URL and any signature in it; if a password is needed, download the file first",
     }
 }
 
@@ -120,9 +120,9 @@ mod tests {
     fn status_and_code_remain_and_addresses_go() {
         let body = "<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code><Message>No.</Message></Error>";
         let error = generic(&format!("Server returned non-2xx status code: 403 Forbidden: {body}"));
-        assert_eq!(said(&error), "the store answers 403 Forbidden (AccessDenied: No.)");
+        assert_eq!(said(&error), "the store returned 403 Forbidden (AccessDenied: No.)");
         let error = generic("Server returned non-2xx status code: 500 Internal Server Error: ");
-        assert_eq!(said(&error), "the store answers 500 Internal Server Error");
+        assert_eq!(said(&error), "the store returned 500 Internal Server Error");
         assert_eq!(said(&generic(&"é".repeat(400))).chars().count(), 303);
     }
 

@@ -125,7 +125,7 @@ fn check_messages(mut file: &File) -> Result<(), String> {
         if *continuation != CONTINUATION {
             return Err(format!("byte {at}: no message begins here"));
         }
-        let outside = || format!("message {number} is not in the file");
+        let outside = || format!("message {number} has an invalid length");
         at += 8;
         let length = u64::try_from(i32::from_le_bytes(*length)).map_err(|_| outside())?;
         if length == 0 {
@@ -192,7 +192,7 @@ mod tests {
         }
         let mut damaged = bytes.clone();
         damaged[4..8].copy_from_slice(&i32::MAX.to_le_bytes());
-        assert_eq!(read(&damaged).err().as_deref(), Some("message 0 is not in the file"));
+        assert_eq!(read(&damaged).err().as_deref(), Some("message 0 has an invalid length"));
         let mut damaged = bytes;
         damaged[0] = 0;
         assert_eq!(read(&damaged).err().as_deref(), Some("byte 0: no message begins here"));

@@ -223,7 +223,7 @@ impl ColumnWriter {
         columns.extend(self.kept.iter_mut().map(column));
         self.kept_bytes = 0;
         let batch =
-            RecordBatch::try_new(Arc::clone(&self.schema), columns).expect("columns of the schema with equal lengths");
+            RecordBatch::try_new(Arc::clone(&self.schema), columns).expect("equally long columns of the schema");
         self.batches = (self.batches + 1) % GROUP;
         let is_full = self.batches == 0;
         let written = match &mut self.encoder {

@@ -56,7 +56,7 @@ impl TokenFiles for Datatrove {
         for number in 0..documents {
             let end = index.next_u64()?;
             if end < begin {
-                return wrong(number, format!("its end {end} is less than the {begin} before it"));
+                return wrong(number, format!("its end {end} is before its beginning {begin}"));
             }
             if end > count {
                 return wrong(number, format!("its end {end} is beyond the {count} ids"));

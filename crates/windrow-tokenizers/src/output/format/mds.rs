@@ -373,7 +373,7 @@ fn walk(of: &Shard<'_>, visit: Visitor<'_>) -> Result<(), DatasetError> {
             return wrong(format!("its end {end} is too close to its beginning {begin}"));
         }
         if end > bytes {
-            return wrong(format!("its end {end} is beyond the {bytes} bytes of the file"));
+            return wrong(format!("its end {end} is beyond the end of the file, which has {bytes} bytes"));
         }
         for size in &mut sizes {
             *size = next_u32(path, &mut shard.samples)?;
@@ -409,7 +409,7 @@ fn walk(of: &Shard<'_>, visit: Visitor<'_>) -> Result<(), DatasetError> {
     if begin == bytes {
         return Ok(());
     }
-    Err(DatasetError::damaged(path, format_args!("its documents end at byte {begin} of {bytes}")))
+    Err(DatasetError::damaged(path, format_args!("the documents end at byte {begin}, but the file has {bytes} bytes")))
 }
 
 impl ShardReader<'_> {
@@ -421,12 +421,17 @@ impl ShardReader<'_> {
         let read = self.samples.seek(SeekFrom::Start(table)).and_then(|_| self.samples.read_exact(&mut found));
         read.map_err(|error| DatasetError::io(path, &error))?;
         if found != config {
-            let what = format!("byte {table}: its columns do not match this format, element type and kept fields");
+            let what =
+                format!("byte {table}: the columns do not match the expected format, element type or kept fields");
             return Err(DatasetError::damaged(path, what));
         }
         let begin = next_u32(path, &mut self.table)?;
-        if begin != table + config.len() as u64 {
-            return Err(DatasetError::damaged(path, format_args!("document 0: it begins at byte {begin}")));
+        let first = table + config.len() as u64;
+        if begin != first {
+            return Err(DatasetError::damaged(
+                path,
+                format_args!("document 0: it begins at byte {begin}, not {first}"),
+            ));
         }
         Ok(begin)
     }

@@ -216,5 +216,5 @@ fn check_columns(options: &OutputOptions, columns: [(&str, &str); 2]) -> Result<
     let Some((name, what)) = columns.iter().find(taken) else { return Ok(()) };
     let message = format!("a kept field cannot have the name {name:?}, which is taken by the column of {what}");
     Err(OutputError::new(OutputErrorKind::Usage, message)
-        .hint("choose a --format that keeps fields in a file next to the ids"))
+        .hint("choose a --format that stores kept fields in a separate file"))
 }

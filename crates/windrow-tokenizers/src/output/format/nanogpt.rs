@@ -23,7 +23,7 @@ impl TokenFiles for Nanogpt {
     }
 
     fn remedy(&self, _: Dtype) -> &'static str {
-        "pass --dtype u32 (its readers must then expect u32) or use --format npy"
+        "pass --dtype u32 (readers of the output must then expect u32) or use --format npy"
     }
 
     fn check(&self, options: &OutputOptions) -> Result<(), OutputError> {

@@ -72,20 +72,20 @@ impl TokenFiles for Npy {
         data.check_header(&npy_header(dtype.descr(), count))?;
         offsets.check_header(&npy_header("<u8", documents + 1))?;
         let wrong = |number: u64, what: String| {
-            Err(DatasetError::damaged(&shard.paths[1], format_args!("offset {number}: {what}")))
+            Err(DatasetError::damaged(&shard.paths[1], format_args!("offset {number} {what}")))
         };
         let mut begin = offsets.next_u64()?;
         if begin != 0 {
-            return wrong(0, format!("it is {begin}, not 0"));
+            return wrong(0, format!("is {begin}, not 0"));
         }
         let (mut block, mut ids) = (Vec::new(), Vec::new());
         for number in 1..=documents {
             let end = offsets.next_u64()?;
             if end < begin {
-                return wrong(number, format!("it is {end}, less than the {begin} before it"));
+                return wrong(number, format!("is {end}, less than the {begin} before it"));
             }
             if end > count {
-                return wrong(number, format!("it is {end}, beyond the {count} ids"));
+                return wrong(number, format!("is {end}, but there are only {count} ids"));
             }
             data.ids(end - begin, dtype, &mut block, &mut ids)?;
             if visit(&ids).is_break() {
@@ -93,7 +93,7 @@ impl TokenFiles for Npy {
             }
             begin = end;
         }
-        if begin == count { Ok(()) } else { wrong(documents, format!("it is {begin}, but there are {count} ids")) }
+        if begin == count { Ok(()) } else { wrong(documents, format!("is {begin}, but there are {count} ids")) }
     }
 }
 

@@ -146,7 +146,7 @@ impl Entries<'_> {
         self.head = Some(head);
         let digits = head.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(0);
         let number = str::from_utf8(&head[..digits]).ok().and_then(|digits| digits.parse().ok());
-        number.map(Some).ok_or_else(|| self.damaged("no document's file begins here"))
+        number.map(Some).ok_or_else(|| self.damaged("no file of a document begins here"))
     }
 
     /// Reads this file of a document.

@@ -457,7 +457,7 @@ fn abandonment_at_any_call_is_all_or_nothing() {
             let abandoned = disk.0.lock().unwrap().abandonment.take().unwrap().join().unwrap();
             let call = disk.calls()[at - 1];
             let case = format!("{format}, overwrite {overwrite}, call {at}: {call}");
-            assert!(abandoned || !UNLOCKED.contains(&call), "{case}: it was not too late");
+            assert!(abandoned || !UNLOCKED.contains(&call), "{case}: the output should have been abandoned");
             if abandoned {
                 assert_eq!(result.expect_err(&case).kind(), OutputErrorKind::Interrupted, "{case}");
                 assert_eq!(contents(directory.path()), before, "{case}");
@@ -619,7 +619,7 @@ fn a_document_too_long_for_the_format_is_refused_before_it_is_written() {
     let error = output.append(&[1, 2, 3], &[0, 0, 3]).unwrap_err();
     assert_eq!(error.kind(), OutputErrorKind::Document);
     assert_eq!(error.document(), Some(3));
-    assert_eq!((output.documents(), output.tokens()), (1, 3), "nothing of the refused run counts");
+    assert_eq!((output.documents(), output.tokens()), (1, 3), "the refused run is not counted");
     output.append(&[4, 5], &[2]).unwrap();
     let documents = Documents { read: 3, written: 2, skipped: 1, ..Documents::default() };
     output.skip(SkippedDocument::default()).unwrap();

@@ -372,7 +372,7 @@ fn nothing_planted_under_a_name_is_followed() {
     for end in ends.iter().chain(&[".skipped.jsonl.windrow-part", ".shuffle.windrow-part", ".docs.npy", ".train.bin"]) {
         assert!(
             seen.iter().any(|name| name.to_str().unwrap().ends_with(end)),
-            "no run had a name with {end}: {seen:?}"
+            "no run had a file name that ends with {end}: {seen:?}"
         );
     }
 }
@@ -424,7 +424,7 @@ fn a_list_that_another_program_has_changed_is_not_continued() {
     copy(killed.folder.path(), folder.path());
     let list = folder.path().join("out.skipped.jsonl.windrow-part");
     let bytes = fs::read(&list).unwrap();
-    assert!(!bytes.is_empty(), "{title}: the bad document is listed before the kill");
+    assert!(!bytes.is_empty(), "{title}: the bad document should be listed before the kill");
     fs::write(&list, vec![b'x'; bytes.len()]).unwrap();
     kind.run(folder.path(), true, Watched::new(folder.path(), usize::MAX)).unwrap();
     let listed = fs::read_to_string(folder.path().join("out.skipped.jsonl")).unwrap();

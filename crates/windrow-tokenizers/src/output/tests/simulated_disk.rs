@@ -136,7 +136,7 @@ impl SimulatedDisk {
                     names.insert(path.clone(), *file);
                 }
                 Entry::Rename(from, to) => {
-                    let file = names.remove(from).expect("a file that is renamed has a name");
+                    let file = names.remove(from).expect("a renamed file has a name");
                     names.insert(to.clone(), file);
                 }
                 Entry::Remove(path) => {
@@ -290,7 +290,7 @@ impl Storage for SimulatedDisk {
                     model.names.insert(path, file);
                 }
                 Entry::Rename(from, to) => {
-                    let file = model.names.remove(&from).expect("a file that is renamed has a name");
+                    let file = model.names.remove(&from).expect("a renamed file has a name");
                     model.names.insert(to, file);
                 }
                 Entry::Remove(path) => {
@@ -523,7 +523,7 @@ fn after_kills_and_power_cuts_the_resumed_run_writes_the_same_bytes() {
             let disk = SimulatedDisk::new(directory.path(), Event::Kill(at));
             let ended = corpus.encode(directory.path(), &disk, format, &mut random);
             let cut = random.one_in(2);
-            case += &format!(", killed at {at} of {bytes}{}", if cut { " with a power cut" } else { "" });
+            case += &format!(", killed at byte {at} of {bytes}{}", if cut { " with a power cut" } else { "" });
             let model = disk.0.lock().unwrap();
             let (begun, recorded, is_down) = (model.shards_begun, model.shards_recorded, model.is_down);
             drop(model);
@@ -550,7 +550,7 @@ fn after_kills_and_power_cuts_the_resumed_run_writes_the_same_bytes() {
         assert_eq!(&contents(directory.path()), expected, "{case}");
     }
     assert!(cuts * 4 > kills() && resumed as u64 * 5 > kills() * 2, "{cuts} power cuts, {resumed} runs resumed");
-    assert!(most_again <= 2, "{most_again} shards were begun and written again");
+    assert!(most_again <= 2, "a resumed run began {most_again} shards again");
 }
 
 #[test]

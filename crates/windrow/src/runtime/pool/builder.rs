@@ -197,9 +197,8 @@ impl PoolBuilder {
             0 => usual_threads()?,
             1..=MOST_MEMBERS => threads,
             _ => {
-                let message = format!(
-                    "a pool cannot have {threads} threads: pass 1 to {MOST_MEMBERS}, or 0 for the usual number"
-                );
+                let message =
+                    format!("a pool cannot have {threads} threads: pass 1 to {MOST_MEMBERS}, or 0 for the default");
                 return Err(PoolBuildError::new(PoolBuildErrorKind::TooManyThreads, message));
             }
         };
@@ -213,8 +212,10 @@ impl PoolBuilder {
         }
         if let Some(at) = settings.names.iter().position(|name| name.contains('\0')) {
             let (index, name) = (at + 1, &settings.names[at]);
-            let message =
-                format!("the name of thread {index} is {name:?}: `thread_name` must return a name without NUL");
+            let message = format!(
+                "the name of thread {index} is {name:?}: `thread_name` must return a name that contains no NUL \
+                 character"
+            );
             return Err(PoolBuildError::new(PoolBuildErrorKind::ThreadName, message));
         }
         Ok(settings)

@@ -178,7 +178,7 @@ pub struct ShutdownError(());
 
 impl fmt::Display for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("shutdown was called inside a parallel call or on a thread of a pool: call it from outside")
+        f.write_str("shutdown was called inside a parallel call or on a pool thread: call it outside both")
     }
 }
 

@@ -105,7 +105,8 @@ pub(super) fn usual_threads() -> Result<usize, PoolBuildError> {
         _ => Err(PoolBuildError::new(
             PoolBuildErrorKind::Environment,
             format!(
-                "{VARIABLE} is {value:?}, which is not a number of threads: set it to 1 to {MOST_MEMBERS}, or unset it"
+                "{VARIABLE} is {value:?}, which is not a valid number of threads: \
+                 set it to a number from 1 to {MOST_MEMBERS}, or unset it"
             ),
         )),
     }

@@ -69,7 +69,7 @@ pub fn columns<T>(matrix: ArrayViewMut2<'_, T>, width: usize) -> impl ExactSizeI
 
 macro_rules! lend {
     ($lend:ident, $view:ident, $item:ident) => {
-        #[doc = concat!("Lends an `ndarray::", stringify!($view), "`, a matrix unless `D` says otherwise: see [`Lend`].")]
+        #[doc = concat!("Lends an `ndarray::", stringify!($view), "`, a matrix unless `D` is another dimension: see [`Lend`].")]
         #[derive(Debug)]
         pub struct $lend<T, D = Ix2>(PhantomData<(T, D)>);
 
