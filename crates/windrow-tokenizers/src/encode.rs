@@ -277,7 +277,7 @@ pub struct Summary {
     pub keep_missing: Vec<String>,
     /// The names of the fields of the first document that lacks a kept field; `a.b` is the field `b` in the object `a`.
     pub keep_names: Vec<String>,
-    /// The number of texts that are git-lfs pointers, which stand for files that were not fetched, and the first of them by name.
+    /// The number of texts that are Git LFS pointers, which stand for files that were not fetched, and the first of them by name.
     pub pointers: (u64, String),
     /// The maximum number of bytes in flight, counted as for [`Job::memory`], but with the actual ids instead of the assumed ones.
     pub peak_in_flight: usize,

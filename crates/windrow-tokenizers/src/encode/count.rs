@@ -61,7 +61,7 @@ pub struct Counted {
 pub struct Noticed {
     /// True if standard input was read as text but begins with a line of JSON.
     pub stdin_looks_like_json_lines: bool,
-    /// The number of texts that are git-lfs pointers, which stand for files that were not fetched, and the first of them by name.
+    /// The number of texts that are Git LFS pointers, which stand for files that were not fetched, and the first of them by name.
     pub pointers: (u64, String),
 }
 

@@ -48,7 +48,7 @@ impl Seen {
         }
     }
 
-    /// Records that the text with this name is a git-lfs pointer.
+    /// Records that the text with this name is a Git LFS pointer.
     pub(super) fn pointer(&self, name: &str) {
         let mut pointers = self.pointers.lock().unwrap_or_else(PoisonError::into_inner);
         pointers.0 += 1;

@@ -162,7 +162,7 @@ pub fn outputs(summary: &Summary, spec: &EncodeSpec) -> impl Iterator<Item = Pat
     })
 }
 
-/// A note about git-lfs pointers: their number, and the name of one.
+/// A note about Git LFS pointers: their number, and the name of one.
 pub fn note_pointers((count, name): &(u64, String)) -> Option<String> {
     let are = match count {
         0 => return None,
