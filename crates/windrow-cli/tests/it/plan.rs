@@ -301,7 +301,7 @@ fn plans_are_replayed_and_compared() {
 
     let said = place.line(&line).ok().stdout;
     for part in
-        ["rule.json            1282.", "+5.7 %  {512, 896 x 4}\n", "saved.json: predicted 121", "rule.json: 128"]
+        ["rule.json            1282.", "+5.7 %  {512, 896 x 4}\n", "saved.json: the file predicts 121", "rule.json: 128"]
     {
         assert!(said.contains(part), "lacks {part:?}\n{said}");
     }

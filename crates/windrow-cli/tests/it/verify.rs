@@ -126,7 +126,7 @@ fn damage_is_named_with_its_file() {
     let shard = "out/shard.00000.mds";
     check("--format mds", shard, &set(8, &[0, 0]), &["document 0: its end ", " is too close to its beginning "]);
     check("--format mds", shard, &set(10, &[255]), &["document 0: its end ", " is beyond the "]);
-    check("--format mds", shard, &set(2000, b"x"), &["byte 1968: its columns do not match"]);
+    check("--format mds", shard, &set(2000, b"x"), &["byte 1968: the columns do not match"]);
     check("--format mds", "out/index.json", &set(0, b"["), &["its blake3 hash is "]);
     check("--format jsonl", "out.jsonl", &set(1, b"'"), &["line 1 does not have the form {\"ids\":[...]}"]);
     check(
