@@ -156,7 +156,7 @@ fn ids_given_twice() {
     refused_with(
         "/added_tokens",
         json!([added(257, "x>"), added(257, "y>")]),
-        &["added_tokens[1]", "id 257", "\"x>\""],
+        &["added_tokens[1]", "\"x>\": 257"],
     );
     refused_with(
         "/added_tokens",
