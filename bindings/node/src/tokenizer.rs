@@ -97,7 +97,7 @@ impl Core {
             } else if error.kind() == ErrorKind::IsADirectory {
                 "pass the file, or a folder that contains a tokenizer.json"
             } else {
-                "check the path and its permissions"
+                "check the path and the file's permissions"
             };
             Failure::file(error.kind(), format!("tokenizer {}: {error}\nhint: {hint}", shown(name.as_ref())))
         })?;

@@ -95,7 +95,7 @@ impl Rows {
         let total = self.ids.len().saturating_add(missing);
         if !all.ids.try_reserve_exact(total).is_ok_and(|()| all.spans.try_reserve_exact(2 * total).is_ok()) {
             return Err(Failure::input(
-                "padding: not enough memory for this many ids\n\
+                "padding: not enough memory for the padded ids\n\
                  hint: pad to a smaller length, or pad fewer inputs at a time",
             ));
         }

@@ -181,7 +181,7 @@ test('messages have the words of JavaScript', async () => {
     [() => encodeFiles(input, output, { format: /** @type {any} */ ('none') }), /format: unknown variant `none`/],
     [() => encodeFiles(input, output, { eos: '<|none|>' }), /eos/],
     [() => encodeFiles(jsonl, output, { overwrite: true }), /select it with field: 'NAME'/],
-    [() => encodeFiles(jsonl, output, { overwrite: true, field: 'body', join: ' ' }), /join has no effect with one field\nhint: pass field several times/],
+    [() => encodeFiles(jsonl, output, { overwrite: true, field: 'body', join: ' ' }), /join has no effect with fewer than two fields\nhint: pass field several times/],
     [() => encodeFiles(input, output, { overwrite: true, threads: 1e9 }), /threads/],
   ])) {
     await assert.rejects(call, (/** @type {any} */ error) => {

@@ -15,6 +15,7 @@ use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyTypeError, PyValueErro
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallError, Overflow, Runner};
+use windrow_tokenizers::counted;
 
 use crate::arguments;
 
@@ -61,7 +62,8 @@ impl Function {
         let replies = self.0.bind(py).call1((PyList::new(py, items)?,))?;
         let replies: Vec<_> = replies.try_iter()?.collect::<PyResult<_>>()?;
         if replies.len() != count {
-            let message = format!("the function of a Batcher returned {} results for {count} items", replies.len());
+            let (results, items) = (counted(replies.len() as u64, "result"), counted(count as u64, "item"));
+            let message = format!("the function of a Batcher returned {results} for {items}");
             return Err(PyValueError::new_err(message));
         }
         Ok(replies)

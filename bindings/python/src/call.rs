@@ -125,7 +125,7 @@ pub(crate) fn fitted(batch: &Ragged, around: &Encoding, post_processing: &PostPr
     let (most, keeps_end) = match post_processing.truncation() {
         Some(params) if params.max_length < special => {
             return Err(format!(
-                "truncation: max_length {} leaves no room for {special} special tokens",
+                "truncation: max_length {} is less than the number of special tokens, {special}",
                 params.max_length
             ));
         }
@@ -148,7 +148,7 @@ pub(crate) fn fitted(batch: &Ragged, around: &Encoding, post_processing: &PostPr
     let ids_of_all = batch.iter().map(|ids| length.max(kept(ids).len() + special)).try_fold(0, usize::checked_add);
     let mut fitted = Ragged { values: Vec::new(), offsets: Vec::with_capacity(batch.len() + 1) };
     if ids_of_all.is_none_or(|ids| fitted.values.try_reserve_exact(ids).is_err()) {
-        return Err("not enough memory for this much padding".to_owned());
+        return Err("not enough memory for the padded ids".to_owned());
     }
     fitted.offsets.push(0);
     let pad_id = padding.map_or(0, |padding| padding.pad_id);

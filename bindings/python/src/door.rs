@@ -155,5 +155,5 @@ pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
 }
 
 fn cancelled() -> PyErr {
-    WindrowError::new_err("stopped because its task was cancelled")
+    WindrowError::new_err("the call was stopped because its task was cancelled")
 }

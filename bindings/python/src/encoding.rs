@@ -19,6 +19,7 @@ use crate::errors::{INT, InputError, ItemError, PAIR, SMALL_INT, TOKEN, ask_for,
 use crate::inputs::Inputs;
 use crate::ints::Ints;
 use crate::lists::{apart, containers, list};
+use crate::ragged::counted;
 use crate::texts::{Errors, Texts};
 
 /// The encoding of a text, a pair or words. Places are in characters, as in Hugging Face's library.
@@ -527,7 +528,7 @@ impl PyEncoding {
             }
         };
         let ids = shortened(&ids, SHOWN, u32::to_string);
-        format!("<windrow.Encoding of {} tokens, {overflowing} overflowing: {ids}>", self.__len__())
+        format!("<windrow.Encoding of {}, {overflowing} overflowing: {ids}>", counted(self.__len__(), "token"))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {

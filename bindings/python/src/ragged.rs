@@ -116,7 +116,8 @@ impl PyRagged {
     fn __repr__(&self) -> String {
         let items: Vec<&[u32]> = self.iter().take(SHOWN + 1).collect();
         let shown = shortened(&items, SHOWN, |ids| shortened(ids, SHOWN, u32::to_string));
-        format!("<windrow.Ragged of {} items, {} ids: {shown}>", self.__len__(), self.values.len())
+        let (items, ids) = (counted(self.__len__(), "item"), counted(self.values.len(), "id"));
+        format!("<windrow.Ragged of {items}, {ids}: {shown}>")
     }
 
     /// Numpy would make a single object of the batch.
@@ -201,6 +202,11 @@ impl PyRagged {
 }
 
 /// A copy of a column, made in pieces between which other threads have their turn.
+/// A number of things, such as `1 item` and `2 items`.
+pub(crate) fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 fn copied<'py>(py: Python<'py>, column: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     /// Bytes that are copied within a millisecond or two.
     const COPIED: usize = 4 << 20;

@@ -132,7 +132,8 @@ fn append<'a>(chunk: &'a ArrayRef, texts: &mut Vec<&'a str>) -> Result<(), (usiz
             let [begin, end] = [ends[0], ends[1]].map(|offset| offset.to_usize());
             let text = begin.zip(end).and_then(|(begin, end)| bytes.get(begin..end));
             let outside = || {
-                (number, format!("has offsets {:?} and {:?} in a column of {} bytes", ends[0], ends[1], bytes.len()))
+                let [begin, end] = [ends[0], ends[1]];
+                (number, format!("has invalid offsets {begin:?} and {end:?} (column size in bytes: {})", bytes.len()))
             };
             texts.push(utf8(text.ok_or_else(outside)?).map_err(|reason| (number, reason))?);
         }

@@ -128,7 +128,7 @@ def test_exceptions_of_items_and_of_the_function() -> None:
     def forgets(items: list[int]) -> list[int]:
         return items[1:]
 
-    with pytest.raises(ValueError, match="returned 0 results for 1 items"):
+    with pytest.raises(ValueError, match="returned 0 results for 1 item"):
         windrow.Batcher(forgets).call(1)
 
     def stream(items: list[int]) -> Iterable[int]:

@@ -223,7 +223,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str | None]] = {
     "model of another type": (lambda it: it.update(model=[]), "model: invalid type"),
     "vocabulary of another type": (lambda it: it["model"].update(vocab=[]), "model.vocab"),
     "added tokens of another type": (lambda it: it.update(added_tokens={}), "added_tokens"),
-    "no bytes": (lambda it: it["model"].update(vocab={"ab": 0}, merges=[]), "lacks tokens for"),
+    "no bytes": (lambda it: it["model"].update(vocab={"ab": 0}, merges=[]), "not every byte has a token"),
     "template": (lambda it: it["post_processor"].update(special_tokens={}), "not in special_tokens"),
     "template of unknown ids": (
         lambda it: it["post_processor"]["special_tokens"]["<s>"].update(ids=[4_000_000_000]),

@@ -52,7 +52,7 @@ impl FromStr for Date {
     fn from_str(text: &str) -> Result<Self, String> {
         // The parser also accepts other spellings.
         let date = text.parse().map(Self).ok().filter(|date| date.to_string() == text && !text.starts_with("0000"));
-        date.ok_or_else(|| "expected a date in the form 2024-07-26".to_owned())
+        date.ok_or_else(|| "expected a valid date in the form 2024-07-26".to_owned())
     }
 }
 

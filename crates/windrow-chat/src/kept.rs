@@ -36,7 +36,8 @@ pub(super) fn namespace(state: &State<'_, '_>, defaults: Option<&Value>, attribu
     let mut add = |name: &Value, value: &Value| keep(state, value, 0).map(|value| all.push((name.clone(), value)));
     if let Some(defaults) = defaults {
         if defaults.kind() != ValueKind::Map {
-            let found = format!("namespace() takes an object or keyword arguments, not {}", defaults.kind());
+            let kind = defaults.kind();
+            let found = format!("namespace() takes an object or keyword arguments, not a value of type {kind}");
             return Err(Error::new(ErrorKind::InvalidOperation, found));
         }
         for name in defaults.try_iter()? {

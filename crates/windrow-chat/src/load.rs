@@ -34,7 +34,10 @@ const TOKENS: &str = "special_tokens_map.json";
 #[non_exhaustive]
 pub enum ChatError {
     /// A file cannot be read.
-    #[error("chat template {}: {source}\nhint: check the path and its permissions", shown(&path.display().to_string()))]
+    #[error(
+        "chat template {}: {source}\nhint: check the path and the file's permissions",
+        shown(&path.display().to_string())
+    )]
     Read {
         /// The file.
         path: PathBuf,
@@ -239,7 +242,7 @@ impl ChatTemplate {
                             "none of its templates is named \"default\" (the names are {})",
                             names.join(", ")
                         ),
-                        hint: "write the template you want to a file, and pass that file: --chat=FILE".to_owned(),
+                        hint: "save the template that you want in a file, and pass that file: --chat=FILE".to_owned(),
                     });
                 }
                 sources
@@ -267,7 +270,7 @@ impl ChatTemplate {
                 return Err(ChatError::Invalid {
                     name: name.to_owned(),
                     reason: format!("line {line}: {reason}"),
-                    hint: "split it up with {% set %} or a macro".to_owned(),
+                    hint: "split the tag or block with {% set %} or a macro".to_owned(),
                 });
             }
             let invalid = |reason| ChatError::Invalid {
@@ -369,6 +372,6 @@ fn object(path: &Path, text: &str) -> Result<Map<String, Value>, ChatError> {
     serde_json::from_str(text).map_err(|error| ChatError::Invalid {
         name: path.display().to_string(),
         reason: format!("not a JSON object: {error}"),
-        hint: "fix it, or pass another file: --chat=FILE".to_owned(),
+        hint: "correct the file: it must contain a JSON object".to_owned(),
     })
 }

@@ -157,7 +157,9 @@ fn form(message: &Value) -> Form {
 /// Verdict on a lost message of this role.
 fn hint(role: &str, is_known: bool) -> String {
     if is_known {
-        return "move the message to where the template writes it, or use another template".to_owned();
+        return "move the message to where the template writes it, make its content a string, \
+                or use another template"
+            .to_owned();
     }
     let usual = match role.to_lowercase().as_str() {
         "human" | "user" | "prompter" => "user",
@@ -166,7 +168,7 @@ fn hint(role: &str, is_known: bool) -> String {
         _ => role,
     };
     if usual == role {
-        return "rename the role to the name that the template uses, or use another template".to_owned();
+        return "rename the role to one that the template knows, or use another template".to_owned();
     }
     format!("rename the role to {usual:?}")
 }

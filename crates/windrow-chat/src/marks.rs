@@ -90,7 +90,9 @@ pub(super) fn replace(source: &str) -> Replaced {
                             *chain += 1;
                         }
                         if chains.iter().sum::<usize>() > MAX_ELIF {
-                            refuse(begin, format!("nested if blocks have more than {MAX_ELIF} elif tags"));
+                            let reason =
+                                format!("an if block and the blocks around it have more than {MAX_ELIF} elif tags");
+                            refuse(begin, reason);
                         }
                     }
                     "endif" => _ = chains.pop(),

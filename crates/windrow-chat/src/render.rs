@@ -33,7 +33,7 @@ const MAX_REASON: usize = 1 << 10;
 
 /// The message with which a template ends if it calls `strftime_now` without a date.
 pub(super) const NO_DATE: &str = "the template uses today's date, but repeated runs must write identical bytes \
-    (hint: set the date with --chat-date 2024-07-26)";
+    (hint: set the date, as in --chat-date 2024-07-26)";
 
 impl ChatTemplate {
     /// The text of a conversation.

@@ -64,7 +64,7 @@ impl Row {
         let bad = RefusedChat::Messages;
         let messages = parse(messages, DEPTH).map_err(bad)?;
         if messages.kind() != ValueKind::Seq {
-            return Err(bad(format!("the messages are {}, not an array", kind(&messages))));
+            return Err(bad(format!("the messages must be an array, not {}", kind(&messages))));
         }
         let messages: Vec<Value> = messages.try_iter().into_iter().flatten().collect();
         if messages.is_empty() {
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(of(Conversation { tools: Some("null"), ..user.into() }), "good");
         assert_eq!(reason(" [] "), "the conversation has no messages");
         assert_eq!(reason("[{}, 7]"), "message 1 (counting from 0) is a number, not an object");
-        assert_eq!(reason(r#""a""#), "the messages are a string, not an array");
+        assert_eq!(reason(r#""a""#), "the messages must be an array, not a string");
         for (message, what) in [
             (r#"{}"#, "has no role (hint: a message needs role and content, but this one has nothing)"),
             (r#"{"text": "a"}"#, "has no role (hint: a message needs role and content, but this one has \"text\")"),

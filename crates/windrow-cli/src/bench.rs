@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use windrow::Pool;
 use windrow_scenarios::{BenchLoad, BenchReport, BenchSettings, BenchStep};
+use windrow_tokenizers::counted;
 use windrow_tokenizers::run::Threads;
 
 pub(crate) use args::{AFTER_HELP, HELP, Options};
@@ -52,7 +53,8 @@ fn measured(options: &Options) -> Result<Code, Refused> {
         }
     };
     if threads > cpus {
-        note(&format!("{threads} threads share {cpus} CPUs, so the bounds are computed for {cpus} CPUs"));
+        let shared = counted(cpus as u64, "CPU");
+        note(&format!("{threads} threads share {shared}, so the bounds are computed for {shared}"));
     }
     let is_optimized = !cfg!(debug_assertions);
     if !is_optimized {

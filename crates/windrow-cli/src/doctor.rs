@@ -123,15 +123,16 @@ fn notes(cpus: usize, threads: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if threads > cpus {
         notes.push(format!(
-            "{threads} threads share {cpus} CPUs: no more than {cpus} can work at a time (see WINDROW_THREADS)"
+            "{threads} threads share {}: no more than {cpus} can work at a time (see WINDROW_THREADS)",
+            counted(cpus as u64, "CPU")
         ));
     }
     if let Some(quota) = cpu_quota().filter(|quota| quota.fract() != 0.0 || *quota < cpus as f64) {
         notes.push(format!("the quota allows {quota:.1} CPUs, so idle workers do not spin (cpu.max of the cgroup)"));
     }
     if let Some(quota) = rounded_down() {
-        let threads = quota.floor();
-        notes.push(format!("the quota of {quota:.2} CPUs is rounded down to {threads} threads (see WINDROW_THREADS)"));
+        let threads = counted(quota as u64, "thread");
+        notes.push(format!("the quota of {quota:.2} CPUs is rounded down to {threads} (see WINDROW_THREADS)"));
     }
     if file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").is_some_and(|governor| governor == "powersave") {
         notes

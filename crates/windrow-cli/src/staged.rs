@@ -68,7 +68,8 @@ pub(crate) fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refused> {
     }
     if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"-")) {
         let message = format!(
-            "\"{}\" begins with a dash\nhint: the result is written to a file, not to stdout; pass the path to a file",
+            "the file name in \"{}\" begins with a dash\n\
+             hint: the result is written to a file, not to stdout; pass the path to a file",
             shown(path)
         );
         return Err(Refused(message, Code::Usage));

@@ -59,9 +59,10 @@ fn all_ranks_calibrate_and_one_speaks() {
 
 #[test]
 fn the_ranks_are_those_of_the_world() {
-    let says = ["error: --ranks is 3, but MPI started 2\nhint: start windrow with mpiexec -n 3, or pass --ranks 2"];
+    let says = ["error: --ranks is 3, but the number of MPI processes is 2\n\
+         hint: start windrow with mpiexec -n 3, or pass --ranks 2"];
     refused(2, &format!("{SHAPE} --ranks 3").replace("reduce-scatter", "all-reduce"), 2, &says);
-    refused(1, &format!("{SHAPE} --ranks 2"), 2, &["but MPI started 1\nhint: run mpiexec -n 2"]);
+    refused(1, &format!("{SHAPE} --ranks 2"), 2, &["but the number of MPI processes is 1\nhint: run mpiexec -n 2"]);
 }
 
 #[test]

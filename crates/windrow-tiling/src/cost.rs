@@ -90,6 +90,12 @@ macro_rules! sizes {
 
 sizes!(Items "items", Rows "rows", Bytes "bytes");
 
+/// A size with its unit: `1 row`, `2 rows`.
+fn counted<S: Size>(size: S) -> String {
+    let unit = if size.count() == 1 { S::UNIT.trim_end_matches('s') } else { S::UNIT };
+    format!("{size} {unit}")
+}
+
 /// One piece of a [`Cost`]: `at + slope * d + curve * d * d` nanoseconds, where `d` is the size minus `from`.
 ///
 /// ```
@@ -310,8 +316,7 @@ impl<S: Size> fmt::Display for Cost<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, Piece { from, at, slope, curve }) in self.pieces.iter().enumerate() {
             let comma = if place == 0 { "" } else { "; " };
-            let unit = S::UNIT;
-            write!(f, "{comma}from {from} {unit}: {at} + {slope:.4} ns each")?;
+            write!(f, "{comma}from {}: {at} + {slope:.4} ns each", counted(*from))?;
             if *curve != 0.0 {
                 write!(f, " + {curve:.3e} ns each squared")?;
             }
@@ -328,7 +333,7 @@ impl<S: Size> fmt::Display for Cost<S> {
 ///
 /// let falls = Cost::new(vec![Piece::polynomial(Rows(0), [100.0, -1.0, 0.0])]).unwrap_err();
 /// assert_eq!(falls, CostError::Falls { place: 0, from: Rows(0), until: None });
-/// assert!(falls.to_string().ends_with("hint: make the last piece a straight line that does not fall"));
+/// assert!(falls.to_string().ends_with("that is not negative and does not fall"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CostError<S> {
@@ -366,9 +371,11 @@ impl<S: Size> fmt::Display for CostError<S> {
         match self {
             CostError::NoPieces => f.write_str("a cost has no pieces"),
             CostError::First { from } => {
-                write!(f, "the first piece of a cost begins at {from} {unit}\nhint: it must begin at 0")
+                write!(f, "the first piece of a cost begins at {}\nhint: it must begin at 0", counted(*from))
             }
-            CostError::Order { place } => write!(f, "piece {place} of a cost does not begin after the piece before it"),
+            CostError::Order { place } => {
+                write!(f, "piece {place} of a cost does not begin later than the piece before it")
+            }
             CostError::NoNumber { place } => {
                 write!(f, "piece {place} of a cost has a coefficient that is not a finite number")
             }
@@ -376,9 +383,12 @@ impl<S: Size> fmt::Display for CostError<S> {
                 write!(f, "piece {place} of a cost is negative or decreasing ")?;
                 match until {
                     Some(until) => write!(f, "between {from} and {until} {unit}"),
-                    None => {
-                        write!(f, "from {from} {unit} on\nhint: make the last piece a straight line that does not fall")
-                    }
+                    None => write!(
+                        f,
+                        "from {} on\n\
+                         hint: make the last piece a straight line that is not negative and does not fall",
+                        counted(*from)
+                    ),
                 }
             }
         }

@@ -263,7 +263,7 @@ fn notes(
     let mut notes = measured.notes.clone();
     if *padding > 0 {
         notes.push(format!(
-            "{} rows are padded to {m}, so that each of the {ranks} ranks has the same number of rows",
+            "m is padded from {} to {m} rows, so that each of the {ranks} ranks has the same number of rows",
             m - padding
         ));
     }
@@ -287,7 +287,10 @@ fn notes(
         ));
     }
     if plan.grain > Rows(aligned) {
-        notes.push(format!("there are many places to cut, so only multiples of {} rows were considered", plan.grain));
+        notes.push(format!(
+            "there are many places to cut, so only cuts at multiples of {} rows were considered",
+            plan.grain
+        ));
     }
     if let Some(most) = options.max_tiles {
         let more = plan.alternatives.iter().filter(|cut| cut.tiles.len() > most);

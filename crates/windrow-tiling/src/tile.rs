@@ -504,13 +504,19 @@ impl fmt::Display for PlanError {
                 )
             }
             PlanError::Contention { lane, factor } => {
-                write!(f, "the slowdown of the {lane} is {factor}\nhint: it must be at least 1; 1 means no slowdown")
+                write!(
+                    f,
+                    "the slowdown of the {lane} is {factor}\n\
+                     hint: it must be finite and at least 1; 1 means no slowdown"
+                )
             }
             PlanError::Cost { lane, rows, time } => {
-                write!(f, "the {lane} of {rows} rows would take {} ns, which is impossible", time.0)
+                write!(f, "the {lane} of {} would take {} ns, which is impossible", counted_rows(*rows), time.0)
             }
             PlanError::EmptyTile { place } => write!(f, "tile {place} has no rows"),
-            PlanError::Total { tiles, rows } => write!(f, "the tiles have {tiles} rows, but the operation has {rows}"),
+            PlanError::Total { tiles, rows } => {
+                write!(f, "the tiles have {}, but the operation has {rows}", counted_rows(*tiles))
+            }
             PlanError::TooMany { units } => {
                 write!(f, "{units} units can be cut in too many ways to try them all\nhint: plan() has no such limit")
             }
@@ -519,6 +525,11 @@ impl fmt::Display for PlanError {
 }
 
 impl std::error::Error for PlanError {}
+
+/// A number of rows, such as `1 row` and `512 rows`.
+pub(crate) fn counted_rows(rows: Rows) -> String {
+    format!("{rows} row{}", if rows == Rows(1) { "" } else { "s" })
+}
 
 #[cfg(test)]
 mod tests {

@@ -362,7 +362,7 @@ pub enum EngineError {
         reason: String,
     },
     /// The engine panicked. Its scratch memory was dropped.
-    #[error("{engine} panicked on this text: {} (hint: check the tokenizer.json for damage)", shown(reason))]
+    #[error("{engine} panicked on this text: {} (hint: check the tokenizer file for damage)", shown(reason))]
     Panicked {
         /// Name and version of the library.
         engine: String,

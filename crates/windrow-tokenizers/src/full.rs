@@ -20,6 +20,7 @@ pub use tokenizers_023::{
 use windrow::prelude::*;
 
 use crate::batch_encode::pad;
+use crate::counted;
 use crate::engine::{BatchError, EngineError, LateLibrary, Released, bytes_of, caught, encoding, late};
 use crate::tokenizer::{LoadError, LoadOptions, Reference, Tokenizer, file_of};
 
@@ -148,7 +149,7 @@ impl PostProcessing {
                 return Err(format!("truncation: the stride {stride} is not less than max_length {max_length}"));
             }
             if max_length.checked_sub(special).is_some_and(|most| stride > most) {
-                let rest = format!("{max_length} minus {special} special tokens");
+                let rest = format!("{max_length} minus {}", counted(special as u64, "special token"));
                 return Err(format!("truncation: the stride {stride} is greater than max_length {rest}"));
             }
         }
@@ -224,8 +225,8 @@ impl PostProcessing {
         if let Some(truncation) = self.truncation().filter(|params| params.max_length > 0) {
             let (most, stride) = (truncation.max_length, truncation.stride);
             if most < special || (stride > 0 && most - special <= stride) {
-                let reason =
-                    format!("max_length {most} leaves no room for {special} special tokens and a stride of {stride}");
+                let special = counted(special as u64, "special token");
+                let reason = format!("max_length {most} is too small for {special} and a stride of {stride}");
                 return Err(refused(format!("truncation: {reason}")));
             }
         }

@@ -83,7 +83,7 @@ impl FromStr for Share {
 
     /// Reads `0.25` or `25%`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WRONG: &str = "expected a share such as 0.01, or 1%";
+        const WRONG: &str = "expected a share such as 0.01 or 1%";
         let (number, shift) = text.strip_suffix('%').map_or((text, 0), |number| (number, 2));
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -96,7 +96,7 @@ impl FromStr for Share {
         let fraction = format!("{moved}{fraction}");
         let fraction = fraction.trim_end_matches('0');
         if fraction.len() > DIGITS {
-            return Err("a share can have at most nine digits after the decimal point");
+            return Err("a share can have at most nine digits after the decimal point (seven as a percentage)");
         }
         let whole = if whole.is_empty() { Ok(0) } else { whole.parse::<u64>() };
         let billionths: u64 = format!("{fraction:0<DIGITS$}").parse().map_err(|_| WRONG)?;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 pub use error::{DatasetError, DatasetErrorKind};
 pub(crate) use visit::{Visitor, open_file};
 
+use crate::counted;
 use crate::format::Dtype;
 use crate::spec::EncodeJob;
 
@@ -83,7 +84,8 @@ impl<'p> Reading<'p> {
     pub(crate) fn elements(&self, header: usize, size: usize) -> Result<u64, DatasetError> {
         let data = self.bytes.checked_sub(header as u64).filter(|data| data.is_multiple_of(size as u64));
         data.map(|data| data / size as u64).ok_or_else(|| {
-            DatasetError::damaged(self.path, format_args!("{} bytes are not a whole number of elements", self.bytes))
+            let (bytes, head) = (counted(self.bytes, "byte"), if header > 0 { "a header and " } else { "" });
+            DatasetError::damaged(self.path, format_args!("a file of {bytes} cannot consist of {head}whole elements"))
         })
     }
 
@@ -109,7 +111,7 @@ impl<'p> Reading<'p> {
         header: impl Fn(u64) -> Vec<u8>,
     ) -> Result<(), DatasetError> {
         if !count.is_multiple_of(length as u64) {
-            let what = format_args!("{count} ids are not a whole number of rows of {length}");
+            let what = format_args!("the number of ids, {count}, is not a multiple of the row length, {length}");
             return Err(DatasetError::damaged(self.path, what));
         }
         let rows = count / length as u64;

@@ -97,7 +97,7 @@ pub enum LoadError {
         hint: String,
     },
     /// The file cannot be read.
-    #[error("tokenizer {}: {source}\nhint: check the path and its permissions", shown(name))]
+    #[error("tokenizer {}: {source}\nhint: check the path and the file's permissions", shown(name))]
     Read {
         /// Path of the file.
         name: String,
@@ -648,7 +648,7 @@ fn read(name_or_path: &str) -> Result<(String, Vec<u8>), LoadError> {
         LoadError::invalid(name_or_path, Fault::new("", reason, format!("windrow reads at most {MAX_BYTES} bytes")))
     };
     if !metadata.is_file() {
-        let fault = Fault::new("", "not a regular file", "write it to a file first");
+        let fault = Fault::new("", "not a regular file", "save its content in a regular file, and pass that file");
         return Err(LoadError::invalid(name_or_path, fault));
     }
     if metadata.len() > MAX_BYTES {

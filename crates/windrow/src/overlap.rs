@@ -243,7 +243,9 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
             Failure::Lost { tile, lane, name } => {
                 write!(f, "tile {tile} was abandoned in lane {lane} ({name}): the thread that feeds the tiles panicked")
             }
-            Failure::Cancelled { tiles } => write!(f, "cancelled after {tiles} tiles"),
+            Failure::Cancelled { tiles } => {
+                write!(f, "cancelled after {tiles} tile{}", if *tiles == 1 { "" } else { "s" })
+            }
             Failure::Thread(error) => write!(f, "cannot start a helper thread: {error}"),
             Failure::Forked => write!(f, "{Stranded}"),
         }

@@ -213,17 +213,17 @@ impl std::fmt::Display for TeamError {
         write!(f, "a team of exactly {wanted} members was refused: ")?;
         match kind {
             TeamErrorKind::TooWide => {
-                write!(f, "the pool has {threads} threads; install a larger one, or ask for `Width::at_most`")
+                write!(f, "the pool has too few threads ({threads}); install a larger one, or ask for `Width::at_most`")
             }
             TeamErrorKind::Busy => write!(
                 f,
-                "{found} of the pool's {threads} threads were free; install a separate pool for this team, try again, \
-                 or ask for `Width::at_most`"
+                "only {found} of the pool's {threads} threads could join; install a separate pool for this team, try \
+                 again, or ask for `Width::at_most`"
             ),
             TeamErrorKind::Late => write!(
                 f,
-                "{found} of the pool's {threads} threads arrived; the others were free but did not arrive within {} \
-                 s; try again, or ask for `Width::at_most`",
+                "only {found} of the pool's {threads} threads joined; at least one more was free, but did not join \
+                 within {} s; try again, or ask for `Width::at_most`",
                 EXACTLY.0 / 1e9
             ),
             TeamErrorKind::Forked => f.write_str(
@@ -330,10 +330,10 @@ mod tests {
     #[test]
     fn a_refusal_says_what_the_matter_is() {
         let text = |kind| TeamError { wanted: 3, found: 2, threads: 4, kind }.to_string();
-        assert!(text(TeamErrorKind::Late).contains("2 of the pool's 4 threads arrived"));
+        assert!(text(TeamErrorKind::Late).contains("only 2 of the pool's 4 threads joined"));
         assert!(text(TeamErrorKind::Late).contains("did not arrive within 10 s"));
-        assert!(text(TeamErrorKind::Busy).contains("2 of the pool's 4 threads were free"));
-        assert!(text(TeamErrorKind::TooWide).contains("the pool has 4 threads"));
+        assert!(text(TeamErrorKind::Busy).contains("only 2 of the pool's 4 threads could join"));
+        assert!(text(TeamErrorKind::TooWide).contains("the pool has too few threads (4)"));
         assert!(text(TeamErrorKind::Forked).contains("forked"));
     }
 }

@@ -139,7 +139,7 @@ pub(super) fn failed(why: impl std::fmt::Display) -> Refused {
 pub(super) fn in_process(options: &Options) -> Result<Source, Refused> {
     if options.request.ranks > MOST_RANKS {
         return Err(Refused::usage(format_args!(
-            "{} ranks are too many to calibrate in one process, which can have at most {MOST_RANKS}\n\
+            "{} ranks are too many to calibrate in one process; the maximum is {MOST_RANKS}\n\
              hint: measure on the real ranks and pass the samples with --cost",
             options.request.ranks
         )));
@@ -174,7 +174,7 @@ fn sizes(options: &Options) -> Result<Vec<usize>, Refused> {
     rows.dedup();
     if rows.len() < 3 {
         return Err(Refused::usage(format_args!(
-            "{} rows are too few to measure tiles of three sizes\nhint: a product this small is not worth tiling; to plan it anyway, pass --cost",
+            "m = {} is too small to measure tiles of three sizes\nhint: a product this small is not worth tiling; to plan it anyway, pass --cost",
             options.request.m
         )));
     }

@@ -58,7 +58,9 @@ fn check<'a>(
             1 => format!("run mpiexec -n {ranks} windrow plan ..."),
             _ => format!("start windrow with mpiexec -n {ranks}, or pass --ranks {started}"),
         };
-        return Err(Refused::usage(format_args!("--ranks is {ranks}, but MPI started {started}\nhint: {hint}")));
+        return Err(Refused::usage(format_args!(
+            "--ranks is {ranks}, but the number of MPI processes is {started}\nhint: {hint}"
+        )));
     }
     let outputs = (fused.rank() == 0).then(|| Outputs::check(options)).transpose()?;
     Ok((Task::new(options, sharing)?, outputs))

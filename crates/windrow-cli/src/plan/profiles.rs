@@ -24,7 +24,7 @@ fn parsed(path: &Path) -> Result<Profiles, Refused> {
     Profiles::from_json(&text(path)?.text).map_err(|error| {
         let colon = if error.place().is_some() { "" } else { " " };
         Refused::bad_input(format_args!(
-            "{}:{colon}{error}\nhint: --calibrate with --profile writes such files",
+            "{}:{colon}{error}\nhint: --calibrate with --profile writes profile files",
             shown(path)
         ))
     })
@@ -143,7 +143,7 @@ pub(super) fn origin(interpolation: &Interpolation) -> String {
     let (what, error) = (if *outside { "extrapolated" } else { "interpolated" }, 100.0 * error);
     let known = match left_out {
         0 => format!("{error:.1} % (assumed, because there are too few shapes to measure it)"),
-        shapes => format!("{error:.1} % (measured by leaving out one of {shapes} shapes at a time)"),
+        shapes => format!("{error:.1} % (measured by leaving out each of {shapes} shapes in turn)"),
     };
     format!("{what} from measurements of n x k = {}; expected error {known}", shapes.join(", "))
 }

@@ -48,7 +48,7 @@ fn inputs_that_are_not_there() {
         ("in[.txt", &["in[.txt: not a valid pattern"]),
         ("in.csv", &["in.csv: this is a CSV or TSV table", "hint: ", "--input-format jsonl"]),
         ("in.dat", &["in.dat: its extension does not indicate its format", "--input-format"]),
-        ("empty", &["empty: no input in this directory (1 file with other extensions)"]),
+        ("empty", &["empty: no input in this directory (files of other kinds: 1)"]),
         ("- -", &["-: standard input can be read only once"]),
     ] {
         let files = vec![
@@ -84,7 +84,7 @@ fn urls_that_name_no_store_and_no_file() {
             "ftp://host/a.txt: URLs with this scheme cannot be read\nhint: use s3, gs, http, https or file",
         ),
         ("file:///no/such/file.txt", "/no/such/file.txt: no such file or directory"),
-        ("https://host/", "https://host/: a folder on a web server cannot be listed"),
+        ("https://host/", "https://host/: this URL does not name a file; folders on a web server cannot be listed"),
     ] {
         let line = format!("encode {url} -o out --tokenizer tiny.json");
         Case { files: Vec::new(), line: &line, code: 2, says: &[says] }.check();
@@ -108,11 +108,11 @@ fn options_that_contradict_each_other_or_the_vocabulary() {
         ("--tokenizer tiny.json --max-skipped 5", &["--max-skipped has no effect", "hint: pass --on-error skip"]),
         (
             "--tokenizer tiny.json --format nanogpt",
-            &["of tiny.json is unknown", "--eos; the special tokens are: <|end|> (258)"],
+            &["of tiny.json is unknown", "--eos; the special token is <|end|> (258)"],
         ),
         (
             "--tokenizer tiny.json --append-eos",
-            &["of tiny.json is unknown", "--eos; the special tokens are: <|end|> (258)"],
+            &["of tiny.json is unknown", "--eos; the special token is <|end|> (258)"],
         ),
         (
             "--tokenizer tiny.json --append-eos --eos <end>",
@@ -138,9 +138,9 @@ fn options_that_contradict_each_other_or_the_vocabulary() {
             &["the nanogpt format cannot hold i32 ids", "hint: "],
         ),
         ("--tokenizer tiny.json --format jsonl --dtype u16", &["the jsonl format cannot hold u16 ids"]),
-        ("--format nanogpt", &["are too large for u16 in the nanogpt format", "--dtype u32"]),
-        ("--dtype u16", &["ids up to 200018 are too large for u16 in the npy format"]),
-        ("--format megatron --dtype u16", &["are too large for u16 in the megatron format"]),
+        ("--format nanogpt", &["do not fit in u16 elements of the nanogpt format", "--dtype u32"]),
+        ("--dtype u16", &["ids up to 200018 do not fit in u16 elements of the npy format"]),
+        ("--format megatron --dtype u16", &["do not fit in u16 elements of the megatron format"]),
     ] {
         let line = format!("encode in.txt -o out {options}");
         Case { files: vec![("in.txt", b"the".to_vec())], line: &line, code: 2, says }.check();

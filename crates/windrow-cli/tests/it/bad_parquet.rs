@@ -69,7 +69,7 @@ fn what_is_wrong_is_said_with_its_remedy() {
             65,
             &["in.parquet: column \"body\" is missing; the columns are \"id\", \"text\"\n", "--column"][..],
         ),
-        ("in.parquet --field id", 65, &["in.parquet: column \"id\" is int64, not text", "--column NAME"]),
+        ("in.parquet --field id", 65, &["in.parquet: column \"id\" has type int64, not text", "--column NAME"]),
         ("no.parquet", 65, &["no.parquet: damaged Parquet: ", "hint: the file is damaged"]),
         (
             "columns.parquet",

@@ -80,7 +80,7 @@ fn a_template_may_be_in_a_file_and_needs_its_date() {
     let command = "encode in.jsonl -o out --tokenizer t --chat=other.jinja --format jsonl";
     let ran = place.line(command);
     assert_eq!(ran.code, Some(65));
-    assert!(ran.stderr.contains("hint: set the date with --chat-date 2024-07-26"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: set the date, as in --chat-date 2024-07-26"), "{}", ran.stderr);
     place.line(&format!("{command} --chat-date 2024-07-26")).ok();
     let lines = line(&place, "out.jsonl");
     assert_eq!(lines[0], json!({"ids": tiny_ids("paththorns26")}));
@@ -142,7 +142,7 @@ fn conversations_do_not_vanish() {
         (rows(&[path(), said("gpt", json!("path"))]), unknown(1, "gpt", "rename the role to \"assistant\"")),
         (
             rows(&[path(), said("tool", json!("path"))]),
-            unknown(1, "tool", "rename the role to the name that the template uses"),
+            unknown(1, "tool", "rename the role to one that the template knows"),
         ),
         (rows(&[path(), said("assistant", json!([{"type": "text", "text": "thorns"}]))]), nothing(1, "assistant")),
         (rows(&[path(), said("assistant", json!(7))]), nothing(1, "assistant")),
@@ -190,7 +190,7 @@ fn options_that_contradict_chat_are_refused() {
     place.file("in.txt", "the path").file("broken.jinja", "{% if %}").file("plain/tokenizer.json", tiny().to_string());
     for (rest, code, says) in [
         ("in.jsonl --tokenizer t --loss assistant", 2, "--chat[=<auto|FILE>]"),
-        ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines and Parquet, but this is text"),
+        ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines and Parquet, but this file is neither"),
         (
             "in.jsonl --tokenizer t --chat --add-special-tokens",
             2,
@@ -201,7 +201,7 @@ fn options_that_contradict_chat_are_refused() {
         ("in.jsonl --tokenizer gpt2 --chat", 2, "there is no chat template for r50k_base"),
         ("in.jsonl --tokenizer t --chat=none.jinja", 2, "chat template none.jinja: "),
         ("in.jsonl --tokenizer t --chat=broken.jinja", 65, "chat template broken.jinja: line 1: "),
-        ("in.jsonl --tokenizer t --chat --chat-date 2024", 2, "expected a date in the form 2024-07-26"),
+        ("in.jsonl --tokenizer t --chat --chat-date 2024", 2, "expected a valid date in the form 2024-07-26"),
         (
             "in.jsonl --tokenizer t --chat --loss assistant --keep mask --format arrow",
             2,

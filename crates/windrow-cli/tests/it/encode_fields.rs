@@ -74,7 +74,7 @@ fn options_that_have_no_effect_are_refused() {
     let place = place();
     place.file("in.txt", "the path");
     for (rest, says) in [
-        ("in.jsonl --field title --join x", "--join has no effect with one field"),
+        ("in.jsonl --field title --join x", "--join has no effect with fewer than two fields"),
         ("in.jsonl --field title --field a.b --join x\\y", r"the escapes are \n, \t and \\"),
         ("in.jsonl --field title --keep id,id", "--keep lists \"id\" twice"),
         ("in.txt --keep id", "in.txt: text has no fields for --keep"),

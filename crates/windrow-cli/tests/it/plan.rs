@@ -255,7 +255,7 @@ fn many_places_to_cut_are_taken_in_multiples() {
     let place = with_guide();
     let plan = place.line(&format!("{GUIDE} --align 1 --json")).ok().summary();
     assert_eq!(plan["grain"], 32);
-    assert!(plan["notes"].to_string().contains("only multiples of 32 rows were considered"), "{}", plan["notes"]);
+    assert!(plan["notes"].to_string().contains("only cuts at multiples of 32 rows were"), "{}", plan["notes"]);
 
     // The maximum number of rows: no data structure grows with it.
     let line =
@@ -300,9 +300,12 @@ fn plans_are_replayed_and_compared() {
     assert!(plan["notes"].to_string().contains("ragged.json has tiles that are not aligned to 128 rows"));
 
     let said = place.line(&line).ok().stdout;
-    for part in
-        ["rule.json            1282.", "+5.7 %  {512, 896 x 4}\n", "saved.json: the file predicts 121", "rule.json: 128"]
-    {
+    for part in [
+        "rule.json            1282.",
+        "+5.7 %  {512, 896 x 4}\n",
+        "saved.json: the file predicts 121",
+        "rule.json: 128",
+    ] {
         assert!(said.contains(part), "lacks {part:?}\n{said}");
     }
 
@@ -549,8 +552,10 @@ fn a_cut_has_to_gain_more_than_predictions_are_off_by() {
     assert!(exact < serial && exact * (1.0 + error) >= serial && error > 0.01, "{plan}");
     assert!(rows(&plan["alternative_tiles"]["exact"]).len() > 1, "{plan}");
     let said = place.line(line).ok().stdout;
-    let margin =
-        format!("margin: a cut has to gain more than {:.1} %, the possible error of the predictions\n", 100.0 * error);
+    let margin = format!(
+        "margin: a cut has to gain more than {:.1} %, because it may take that much longer than predicted\n",
+        100.0 * error
+    );
     assert!(said.contains(&margin) && said.contains("  exact "), "{said}");
     let two = place.line(&format!("{line} --family two-sizes --json")).ok().summary();
     assert_eq!((&two["verdict"], &two["margin"]), (&plan["verdict"], &plan["margin"]));
@@ -569,12 +574,14 @@ fn a_loose_fit_gives_a_plan_and_says_what_that_means() {
     let notes = plan["notes"].to_string();
     assert!(notes.contains("the fit of the computation is loose: 512 rows took 133.1 us; the predicted "), "{notes}");
     let off = format!(
-        "predictions may be off by {:.1} %; if a lane takes that much more or less time, another cut would be at most ",
+        "predictions may be off by {:.1} %; if the time of a lane is off by the error of its fit, another cut is \
+         at most ",
         100.0 * worst
     );
     assert!(notes.contains(&off), "{notes}");
     assert!(
-        notes.contains(" % faster; these alternatives are close enough to be better: ") && notes.contains("uniform"),
+        notes.contains(" % faster; alternatives predicted to be so close to the plan that they may be faster: ")
+            && notes.contains("uniform"),
         "{notes}"
     );
     let strict = format!("{line} --tolerance 5%");
@@ -647,7 +654,7 @@ fn ranks_of_this_process_calibrate() {
 fn a_calibration_beyond_its_tolerance_is_refused_with_its_samples() {
     let place = Place::new();
     let line = format!("{SHAPE} {CALIBRATE} --refine --samples-out s.csv --tolerance 0.0000001%");
-    let hint = "or plan with a fit that is off by that much: --tolerance ";
+    let hint = "or plan with this less exact fit: --tolerance ";
     let ran = place.line(&line);
     assert!(ran.code == Some(65) && ran.stderr.contains(hint) && ran.stdout.is_empty(), "{}", ran.stderr);
     assert_eq!(place.read("s.csv").iter().filter(|&&byte| byte == b'\n').count(), 1 + 2 * 5 * 12);

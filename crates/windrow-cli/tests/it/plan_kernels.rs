@@ -101,7 +101,7 @@ fn the_numbers_of_the_guide_s_example_are_printed() {
     assert_eq!(plan["rule"]["tiles"], json!([512, 896, 896, 896, 896]));
 
     let short = with_guide().line(&GUIDE.replace("--m 4096", "--m 300")).ok().stdout;
-    assert!(short.contains("= 384; 300 rows are too few for a short and a long tile\n"), "{short}");
+    assert!(short.contains("= 384; m = 300 is too small for a short and a long tile\n"), "{short}");
 }
 
 /// A reader of tables, as a kernel would be one.
@@ -190,7 +190,7 @@ fn a_table_can_be_replayed() {
         &line,
         65,
         &[
-            "t.h: the table has no entry for 8193 rows; it covers 256 to 8192 rows\n",
+            "t.h: the table has no entry for m = 8193; its entries begin at m = 256 and end at m = 8192\n",
             "hint: write one with --table-m 8193",
         ],
     );

@@ -259,6 +259,6 @@ fn n_and_k_between_measured_ones_are_interpolated() {
             .line(&line(700, 700))
             .ok()
             .stdout
-            .contains(", 5 others; expected error 0.0 % (measured by leaving out one of 5 shapes at a time)")
+            .contains(", 5 others; expected error 0.0 % (measured by leaving out each of 5 shapes in turn)")
     );
 }

@@ -198,7 +198,7 @@ fn nccl_tests_give_the_times_of_messages() {
     let same = plan(&[("t.csv", wide)], "--cost t.csv");
     assert_eq!((&this["tiles"], &this["predicted_us"]), (&same["tiles"], &same["predicted_us"]));
     assert!(
-        notes(&this).contains("sizes ignored in t.txt because they are not a multiple of the row size, 16384 bytes: 2"),
+        notes(&this).contains("sizes ignored in t.txt because they are not multiples of the row size, 16384 bytes: 2"),
         "{this}"
     );
     // What is gathered has k columns, and bytes are those of all ranks.
@@ -286,7 +286,7 @@ fn ragged_rows_are_padded() {
             let this = plan(operation, m);
             assert_eq!((this["m"].as_u64(), rows(&this["tiles"]).iter().sum::<u64>()), (Some(padded), padded));
             assert!(rows(&this["tiles"]).iter().all(|tile| tile % 8 == 0), "{this}");
-            let says = format!("{m} rows are padded to {padded}, so that each of the 8 ranks has the same number");
+            let says = format!("m is padded from {m} to {padded} rows, so that each of the 8 ranks has the same");
             assert!(notes(&this).contains(&says), "{this}");
         }
     }

@@ -237,7 +237,7 @@ fn a_stream_cannot_resume() {
     ran.fails(
         &line,
         73,
-        &["-: cannot resume: windrow cannot check whether it has changed", "hint: write it to a file first"],
+        &["-: cannot resume: windrow cannot check whether this input has changed", "hint: write it to a file first"],
     );
 }
 
@@ -289,7 +289,7 @@ fn a_small_disk_gets_full_and_then_larger() {
         .collect();
     written.sort_by(|one, other| one.0.cmp(&other.0));
     assert!(Command::new("umount").arg(&disk).status().unwrap().success());
-    ran.fails(&line, 74, &["No space left on device", "hint: free space on that disk", "shards are kept"]);
+    ran.fails(&line, 74, &["No space left on device", "hint: free space on the disk", "shards are kept"]);
     resumed.expect("the disk becomes larger").ok();
     assert_eq!(written, expected);
 }

@@ -80,7 +80,7 @@ fn what_a_trace_replaces_is_the_named_file_and_no_other() {
         ("link", "it is a link, or has a second name"),
         ("dangling", "No such file"),
         ("second", "it is a link, or has a second name"),
-        ("pipe", "it is a pipe or a socket"),
+        ("pipe", "it is a pipe, a socket or a block device"),
     ] {
         let line = format!("encode in.txt -o out --tokenizer tiny.json --trace {file}");
         place.line(&line).fails(&line, 73, &[&format!("--trace: {file}: {said}"), "hint: "]);

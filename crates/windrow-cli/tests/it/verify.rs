@@ -115,18 +115,18 @@ fn damage_is_named_with_its_file() {
         &set(130, &[255, 255]),
         &["document 0 of the file, position 1: id 65535 is outside the vocabulary of 259"],
     );
-    check("", "out.ids.npy", &|bytes| bytes.truncate(500), &["it has 500 bytes, not "]);
+    check("", "out.ids.npy", &|bytes| bytes.truncate(500), &["its size in bytes is 500, not "]);
     check("", "out.ids.npy", &set(60, b"9"), &["the header does not match the expected format"]);
     check("", "out.offsets.npy", &set(144, &[0]), &["offset 2 is 0, less than the 3 before it"]);
-    check("", "out.offsets.npy", &set(146, &[9]), &["offset 2 is ", ", but there are only "]);
+    check("", "out.offsets.npy", &set(146, &[9]), &["offset 2 is ", ", but the number of ids is only "]);
     check("--format megatron", "out.idx", &set(34, &[9]), &["document 1: it begins at byte "]);
     check("--format datatrove", "out.ds.index", &set(8, &[0]), &["document 1: its end 0 is before its beginning 3"]);
     check("--format datatrove", "out.ds.index", &set(10, &[9]), &["document 1: its end ", " is beyond the "]);
-    check("--format datatrove", "out.ds.metadata", &set(10, b"4"), &["do not state 2 bytes per id"]);
+    check("--format datatrove", "out.ds.metadata", &set(10, b"4"), &["do not state the size of an id (2 bytes)"]);
     let shard = "out/shard.00000.mds";
-    check("--format mds", shard, &set(8, &[0, 0]), &["document 0: its end ", " is too close to its beginning "]);
+    check("--format mds", shard, &set(8, &[0, 0]), &["document 0: its end ", " bytes after its beginning "]);
     check("--format mds", shard, &set(10, &[255]), &["document 0: its end ", " is beyond the "]);
-    check("--format mds", shard, &set(2000, b"x"), &["byte 1968: the columns do not match"]);
+    check("--format mds", shard, &set(2000, b"x"), &["byte 1968: the description of the columns does not match"]);
     check("--format mds", "out/index.json", &set(0, b"["), &["its blake3 hash is "]);
     check("--format jsonl", "out.jsonl", &set(1, b"'"), &["line 1 does not have the form {\"ids\":[...]}"]);
     check(

@@ -69,7 +69,7 @@ fn what_is_wrong_is_said_with_its_remedy() {
         fails(&place, &server, &format!("{scheme}:///k"), 2, &[&missing]);
     }
     fails(&place, &server, "SERVER/bkt/no.txt", 2, &["/bkt/no.txt: no such object"]);
-    fails(&place, &server, "SERVER/bkt/", 2, &["a folder on a web server cannot be listed\nhint: pass the URL"]);
+    fails(&place, &server, "SERVER/bkt/", 2, &["folders on a web server cannot be listed\nhint: pass the URL"]);
     fails(&place, &server, "s3://bkt", 65, &["s3://bkt/l.jsonl:6:1: "]);
     fails(
         &place,
@@ -89,7 +89,7 @@ fn what_is_wrong_is_said_with_its_remedy() {
         2,
         &["s3://bkt/c/: no input in this directory (1 files"],
     );
-    fails(&place, &nested, "s3://bkt/c//d.txt", 2, &["s3://bkt/c//d.txt: this key contains an empty segment"]);
+    fails(&place, &nested, "s3://bkt/c//d.txt", 2, &["s3://bkt/c//d.txt: a segment of this key is empty"]);
     fails(&place, &nested, "ftp://bkt/d.txt", 2, &["ftp://bkt/d.txt: URLs with this scheme cannot be read"]);
     let ran = line(&place, &nested, "encode s3://bkt/c/d.txt -o s3://bkt/out --tokenizer tiny.json");
     ran.fails("-o", 2, &["s3://bkt/out: an output cannot be written to a URL\nhint: write to a local path and, once"]);
@@ -229,6 +229,6 @@ fn an_object_without_a_version_does_not_resume() {
     line(&place, &server, &format!("{run} --resume")).fails(
         run,
         73,
-        &["cannot resume: windrow cannot check whether it has changed"],
+        &["cannot resume: windrow cannot check whether this input has changed"],
     );
 }

@@ -9,7 +9,7 @@
 use std::fmt;
 
 use super::triangle::Triangle;
-use super::{Cost, Piece, Size};
+use super::{Cost, Piece, Size, counted};
 use crate::Nanos;
 
 /// A size and the time measured at it.
@@ -240,7 +240,7 @@ impl<S: Size> fmt::Display for FitError<S> {
                 )
             }
             FitError::Impossible { size, time } => {
-                write!(f, "the time for {size} {unit} is {} ns, which is impossible", time.0)
+                write!(f, "the time for {} is {} ns, which is impossible", counted(*size), time.0)
             }
             FitError::Falls { smaller, took, larger, takes } => {
                 write!(
@@ -251,17 +251,19 @@ impl<S: Size> fmt::Display for FitError<S> {
             }
             FitError::Misses { residual, limit } => {
                 let Residual { size, measured, fitted } = residual;
-                let (by, most) = (100.0 * residual.relative().abs(), 100.0 * limit);
+                let (by, most, at) = (100.0 * residual.relative().abs(), 100.0 * limit, counted(*size));
                 write!(
                     f,
-                    "the fit gives {fitted} for {size} {unit}, which took {measured}: it is off by {by:.1} %, more than the allowed {most:.1} %"
+                    "the fit gives {fitted} for {at}, which took {measured}: it is off by {by:.1} %, more than the allowed {most:.1} %"
                 )?;
-                write!(f, "\nhint: measure more sizes near it, each several times")
+                write!(f, "\nhint: measure more sizes near {at}, each several times")
             }
             FitError::Joints { from } => {
                 write!(
                     f,
-                    "a fit without jumps would decrease from {from} {unit} on\nhint: allow jumps, or measure more sizes"
+                    "a fit without jumps would be negative or decrease from {} on\n\
+                     hint: allow jumps, or measure more sizes",
+                    counted(*from)
                 )
             }
             FitError::Fitting(Fitting { tolerance, limit, noise, .. }) => write!(

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use crate::Nanos;
-use crate::tile::{Lane, TileSpan};
+use crate::tile::{Lane, TileSpan, counted_rows};
 
 use super::{Course, PlannedOperation};
 
@@ -76,7 +76,7 @@ fn draw(svg: &mut String, planned: &PlannedOperation<'_>, courses: &[Course]) ->
         writeln!(svg, r##"<path d="M{x:.1} {TOP}V{bottom}" stroke="#dddddd"/>"##)?;
         writeln!(svg, r#"<text x="{x:.1}" y="{:.1}" text-anchor="middle">{}</text>"#, bottom + 16.0, round(micros))?;
     }
-    writeln!(svg, r#"<text x="{LEFT}" y="{:.1}">microseconds; numbers in boxes are rows</text>"#, bottom + 32.0)?;
+    writeln!(svg, r#"<text x="{LEFT}" y="{:.1}">microseconds; numbers in boxes are row counts</text>"#, bottom + 32.0)?;
     for (place, course) in courses.iter().enumerate() {
         draw_course(svg, course, &axis, TOP + COURSE * place as f64)?;
     }
@@ -110,8 +110,8 @@ fn draw_course(svg: &mut String, course: &Course, axis: &Axis, top: f64) -> fmt:
                 y + 2.0,
                 LANE - 4.0
             )?;
-            let (start, end) = (micros(start), micros(end));
-            writeln!(svg, "<title>{lane} of tile {place}: {rows} rows, {start} to {end}</title></rect>")?;
+            let (start, end, size) = (micros(start), micros(end), counted_rows(rows));
+            writeln!(svg, "<title>{lane} of tile {place}: {size}, {start} to {end}</title></rect>")?;
             let label = rows.to_string();
             if width > DIGIT * label.len() as f64 + 2.0 {
                 let (x, y) = (x + width / 2.0, y + 19.0);

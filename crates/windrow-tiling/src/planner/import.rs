@@ -146,7 +146,8 @@ fn kernels(
         let has = first.map_or("is empty".to_owned(), |record| {
             let shown: Vec<String> = record.fields.iter().take(COLUMNS).map(|name| quoted(name)).collect();
             let more = if record.fields.len() > COLUMNS { ", ..." } else { "" };
-            format!("has the columns {}{more}", shown.join(", "))
+            let columns = if shown.len() == 1 { "column" } else { "columns" };
+            format!("has the {columns} {}{more}", shown.join(", "))
         });
         let (writer, missing) = (options.format.names().writer, options.missing_columns());
         return Err(Unplanned::bad_input(format_args!(
@@ -288,7 +289,7 @@ fn lane_samples(
         let (kernels, sizes) = (ran.len(), options.sizes.len());
         if !kernels.is_multiple_of(sizes) {
             return Err(Unplanned::bad_input(format_args!(
-                "{}: {kernels} {lane} kernels cannot be divided evenly among {sizes} sizes\n\
+                "{}: the number of {lane} kernels, {kernels}, is not a multiple of the number of sizes, {sizes}\n\
                  hint: --sizes lists the row counts of the kernels in the order in which the kernels started; \
                  each size stands for the same number of kernels",
                 samples::origin(files)
@@ -308,8 +309,8 @@ fn lane_samples(
             (None, _) => {
                 return Err(Unplanned::usage(format_args!(
                     "{shown}: the number of rows of this kernel is unknown because the file has no input shapes\n\
-                     hint: list the row counts in the order in which the kernels started, with --sizes 256,512,1024, \
-                     or specify a column with --size-column"
+                     hint: list the row counts in the order in which the kernels started, for example with \
+                     --sizes 256,512,1024, or specify a column with --size-column"
                 )));
             }
         };
@@ -318,8 +319,9 @@ fn lane_samples(
             _ => {
                 let (text, column) = (ran.rows.unwrap_or_default(), options.size_column.as_deref());
                 Err(Unplanned::bad_input(format_args!(
-                    "{shown}: {} is {}, which does not contain a number of rows\n\
-                     hint: list the row counts in the order in which the kernels started, with --sizes 256,512,1024",
+                    "{shown}: no valid number of rows in {}: {}\n\
+                     hint: list the row counts in the order in which the kernels started, for example with \
+                     --sizes 256,512,1024",
                     column.unwrap_or("Input Shapes"),
                     quoted(&text)
                 )))
@@ -344,13 +346,13 @@ fn rows_of(shapes: &str) -> Option<u64> {
 /// The names of kernels that belong to no lane, those that took longest first.
 fn listed(names: &BTreeMap<String, f64>) -> String {
     if names.is_empty() {
-        return "all kernels in the file belong to the other lane".to_owned();
+        return "the input has no kernels, or only kernels of the other lane".to_owned();
     }
     let mut names: Vec<(&String, &f64)> = names.iter().collect();
     names.sort_by(|one, other| other.1.total_cmp(one.1));
     let more = if names.len() > LISTED { ", ..." } else { "" };
     let shown: Vec<String> = names.iter().take(LISTED).map(|(name, _)| quoted(name)).collect();
-    format!("the other kernels are {}{more}", shown.join(", "))
+    format!("kernels that belong to neither lane: {}{more}", shown.join(", "))
 }
 
 #[cfg(test)]

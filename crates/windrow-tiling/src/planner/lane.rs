@@ -1,7 +1,7 @@
 //! The cost of tiles in a lane, as plans use it: a fit, or a table if every possible size of a tile was measured.
 
 use crate::cost::{Fit, FitError, Fitting, Piece, Residual, Sample, TimeTable, fit};
-use crate::tile::{Lane, Tiles};
+use crate::tile::{Lane, Tiles, counted_rows};
 use crate::{Nanos, Rows};
 
 /// Maximum number of sizes that are skipped one by one to find the one that does not fit. With more, only the one that the fit names is.
@@ -221,8 +221,9 @@ fn fixed_cost(lane: Lane, (size, time): (Rows, Nanos), given: Option<(f64, f64)>
     let fixed = Nanos::micros(if lane == Lane::Compute { compute } else { communicate });
     match given {
         Some(_) if fixed >= time => Err(format!(
-            "{lane}: {size} rows took {time}, which is no more than the fixed cost of {fixed}\n\
-             hint: pass smaller --fixed-costs"
+            "{lane}: {} took {time}, which is no more than the fixed cost of {fixed}\n\
+             hint: pass smaller --fixed-costs",
+            counted_rows(size)
         )),
         Some(_) => Ok(fixed),
         None => Ok(Nanos(fixed.0.min(time.0 / 2.0))),
@@ -232,7 +233,7 @@ fn fixed_cost(lane: Lane, (size, time): (Rows, Nanos), given: Option<(f64, f64)>
 /// How far a fit is from a sample.
 fn missed(Residual { size, measured, fitted }: &Residual<Rows>) -> String {
     let off = 100.0 * (fitted.0 / measured.0 - 1.0).abs();
-    format!("{size} rows took {measured}; the predicted {fitted} is off by {off:.1} %")
+    format!("{} took {measured}; the predicted {fitted} is off by {off:.1} %", counted_rows(*size))
 }
 
 #[cfg(test)]
@@ -283,7 +284,7 @@ mod tests {
         };
         let (cost, note) = skipped(&[(128, 2.0), (256, 3.0), (512, 50.0), (1024, 9.0)]).expect("a fit of three");
         assert_eq!((cost.sizes(), cost.at(Rows(512)).as_micros().round()), (3, 5.0));
-        assert!(note.contains("skipped: 512 rows took 50.0 us; the predicted 5.0 us is off by 90.0 %"), "{note}");
+        assert!(note.contains("ignored: 512 rows took 50.0 us; the predicted 5.0 us is off by 90.0 %"), "{note}");
         // Two such sizes, and one of three.
         assert!(skipped(&[(128, 2.0), (256, 90.0), (512, 50.0), (1024, 9.0), (2048, 17.0)]).is_none());
         assert!(skipped(&[(128, 2.0), (256, 90.0), (512, 5.0)]).is_none());
@@ -291,7 +292,7 @@ mod tests {
         let mut many: Vec<(u64, f64)> = (1..=2 * MOST_TRIED as u64).map(|rows| (rows, 1.0 + rows as f64)).collect();
         many[40].1 = 400.0;
         let (cost, note) = skipped(&many).expect("a fit of the others");
-        assert!(cost.worst() < 0.01 && note.contains("skipped: 41 rows took 400.0 us"), "{note}");
+        assert!(cost.worst() < 0.01 && note.contains("ignored: 41 rows took 400.0 us"), "{note}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Plans that were saved or written by hand, and rows of tables, predicted with the current costs.
 
-use crate::tile::{Losses, Problem, Tiles};
+use crate::tile::{Losses, Problem, Tiles, counted_rows};
 use crate::{Nanos, Rows};
 use serde::Deserialize;
 
@@ -62,7 +62,7 @@ impl Replay {
         };
         let total = saved.tiles.iter().try_fold(0_u64, |total, &rows| total.checked_add(rows));
         if total != Some(problem.rows.0) {
-            let total = total.map_or("more rows than can be counted".to_owned(), |total| format!("{total} rows"));
+            let total = total.map_or("more rows than can be counted".to_owned(), |total| counted_rows(Rows(total)));
             return Err(refused(format!(
                 "its tiles have {total}, but the operation has {}\nhint: check --m",
                 problem.rows
@@ -100,7 +100,8 @@ impl Replay {
         let unit = options.unit();
         if let Some(tile) = self.tiles.iter().find(|tile| !tile.0.is_multiple_of(unit)) {
             notes.push(format!(
-                "{file} cannot be run: its tile of {tile} rows cannot be divided evenly among {unit} ranks"
+                "{file} cannot be run: its tile of {} cannot be divided evenly among {unit} ranks",
+                counted_rows(tile)
             ));
         }
         if self.tiles.iter().rev().skip(1).any(|tile| !tile.0.is_multiple_of(options.align)) {

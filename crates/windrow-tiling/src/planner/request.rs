@@ -5,8 +5,9 @@ use parsers::{at_least_1, contention, fixed_costs, micros, percent, ranks, tiles
 
 use super::Unplanned;
 use super::format::CostFormat;
+use crate::Rows;
 use crate::cost::Fitting;
-use crate::tile::{Contention, Order};
+use crate::tile::{Contention, Order, counted_rows};
 
 /// An operation to plan, the reading of its measured times, and the limits of the plan.
 ///
@@ -223,9 +224,10 @@ impl PlanRequest {
         if !m.is_multiple_of(unit) {
             let below = Some(m - m % unit).filter(|&rows| rows > 0).map(|rows| format!("{rows} or "));
             return Err(Unplanned::usage(format_args!(
-                "{m} rows cannot be divided evenly among {ranks} ranks, but {operation} gives each rank the same \
+                "{} cannot be divided evenly among {ranks} ranks, but {operation} gives each rank the same \
                  number of rows\n\
                  hint: pass an --m that is a multiple of {ranks}, such as {}{}",
+                counted_rows(Rows(m)),
                 below.unwrap_or_default(),
                 u128::from(m).next_multiple_of(u128::from(unit))
             )));

@@ -1,8 +1,8 @@
 //! Runs that a program measured, compared with their predictions.
 
 use super::Unplanned;
-use crate::Nanos;
-use crate::tile::{Problem, TileSpan, Tiles};
+use crate::tile::{Problem, TileSpan, Tiles, counted_rows};
+use crate::{Nanos, Rows};
 
 /// A measured run of some tiles.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl MeasuredRun {
         let file = &self.file;
         let total = self.tiles.iter().try_fold(0_u64, |total, tile| total.checked_add(tile.0));
         if total != Some(problem.rows.0) {
-            let total = total.map_or("more rows than can be counted".to_owned(), |total| format!("{total} rows"));
+            let total = total.map_or("more rows than can be counted".to_owned(), |total| counted_rows(Rows(total)));
             return Err(Unplanned::bad_input(format_args!(
                 "{file}: its tiles have {total}, but the operation has {}\nhint: check --m",
                 problem.rows

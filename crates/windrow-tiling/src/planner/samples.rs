@@ -162,7 +162,7 @@ impl MeasuredTimes {
                 FitError::Misses { .. } | FitError::Falls { .. } => {
                     let remedy = match fit(samples, &Fitting::UNLIMITED) {
                         Ok(loose) => format!(
-                            ", or plan with a fit that is off by that much: --tolerance {}%",
+                            ", or plan with this less exact fit: --tolerance {}%",
                             (100.0 * loose.worst().relative().abs()).ceil()
                         ),
                         Err(_) => String::new(),
@@ -227,12 +227,15 @@ impl Fits {
             let others = plan.alternatives.iter().filter(|other| other.tiles != plan.tiles && near(other.predicted));
             let others: Vec<&str> = others.map(|other| other.name).collect();
             let as_good = match &others[..] {
-                [] => "no alternative is predicted to be within that error".to_owned(),
-                others => format!("these alternatives are close enough to be better: {}", others.join(", ")),
+                [] => "no alternative is predicted to be so close to the plan that it may be faster".to_owned(),
+                others => format!(
+                    "alternatives predicted to be so close to the plan that they may be faster: {}",
+                    others.join(", ")
+                ),
             };
             let regret = match regret(problem, plan, errors.map(Option::unwrap_or_default)) {
                 Ok(regret) => format!(
-                    "if a lane takes that much more or less time, another cut would be at most {:.1} % faster; ",
+                    "if the time of a lane is off by the error of its fit, another cut is at most {:.1} % faster; ",
                     100.0 * regret
                 ),
                 Err(_) => String::new(),

@@ -104,7 +104,7 @@ pub(super) fn text(rule: &ShortLong, m: u64) -> Vec<String> {
     let first = format!("  short-long rule: {limit} is the bottleneck, m0 = max({a}, {b}, {c}) = {short}");
     let Some(Numbers { time_us, expanded_us, balanced, long, ratio, count, even, long_tile, short_tile, .. }) = steps
     else {
-        return vec![format!("{first}; {m} rows are too few for a short and a long tile")];
+        return vec![format!("{first}; m = {m} is too small for a short and a long tile")];
     };
     vec![
         first,

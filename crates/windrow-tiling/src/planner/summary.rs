@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Nanos;
-use crate::tile::{Candidate, Losses, Plan, Tiles, Tiling};
+use crate::tile::{Candidate, Losses, Plan, Tiles, Tiling, counted_rows};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -326,12 +326,13 @@ pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
     lines.push(String::new());
     lines.push(format!("  why: {}", sum(plan.predicted, &plan.losses)));
     lines.push(format!("  saved: {:.1} % of serial", 100.0 * plan.benefit()));
+    let grain = counted_rows(plan.grain);
     lines.push(match plan.gap {
-        0.0 => format!("  gap: 0; no cut at multiples of {} rows is better", plan.grain),
-        gap => format!("  gap: a cut at multiples of {} rows is at most {:.3} % better", plan.grain, 100.0 * gap),
+        0.0 => format!("  gap: 0; no cut at multiples of {grain} is better"),
+        gap => format!("  gap: a cut at multiples of {grain} is at most {:.3} % better", 100.0 * gap),
     });
     lines.push(format!(
-        "  margin: a cut has to gain more than {}, the possible error of the predictions",
+        "  margin: a cut has to gain more than {}, because it may take that much longer than predicted",
         plan.inputs.margin
     ));
     lines.extend(break_even.iter().flat_map(|even| even.text(plan.tiles.len() > 1, fits.is_guess)));

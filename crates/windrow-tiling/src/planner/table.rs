@@ -127,7 +127,7 @@ pub(super) fn tiles_for(text: &str, m: u64) -> Result<Vec<u64>, (Option<usize>, 
             // Tiles without rows, of which there may be any number, cover nothing.
             let times = if rows > 0 { times.min(left.div_ceil(rows)) } else { 0 };
             if times > MOST_TILES {
-                return Err((Some(number), format!("this table row has more than {MOST_TILES} tiles for {m} rows")));
+                return Err((Some(number), format!("this table entry has more than {MOST_TILES} tiles for {m} rows")));
             }
             for _ in 0..times {
                 cut.push(rows.min(left));
@@ -135,12 +135,16 @@ pub(super) fn tiles_for(text: &str, m: u64) -> Result<Vec<u64>, (Option<usize>, 
             }
         }
         if left > 0 {
-            return Err((Some(number), format!("the tiles of this table row do not cover {left} of {m} rows")));
+            let why = format!("the tiles of this table entry do not cover {left} of the operation's {m} rows");
+            return Err((Some(number), why));
         }
         return Ok(cut);
     }
-    let has = if most > 0 { format!("{least} to {most} rows") } else { "no rows".to_owned() };
-    Err((None, format!("the table has no entry for {m} rows; it covers {has}\nhint: write one with --table-m {m}")))
+    let has = match most {
+        0 => "it has no entries".to_owned(),
+        _ => format!("its entries begin at m = {least} and end at m = {most}"),
+    };
+    Err((None, format!("the table has no entry for m = {m}; {has}\nhint: write another table with --table-m {m}")))
 }
 
 fn csv(rows: &[Row]) -> String {
@@ -200,10 +204,13 @@ mod tests {
                 [vec![1], vec![256, 44], vec![256, 256], vec![128, 320, 65], vec![128, 320, 320]]
             );
             let (line, why) = tiles(800).unwrap_err();
-            assert!(line.is_some() && why == "the tiles of this table row do not cover 700 of 800 rows", "{why}");
+            assert!(line.is_some() && why.ends_with("entry do not cover 700 of the operation's 800 rows"), "{why}");
             let (line, why) = tiles(801).unwrap_err();
             assert!(
-                line.is_none() && why.starts_with("the table has no entry for 801 rows; it covers 1 to 800 rows\n")
+                line.is_none()
+                    && why.starts_with(
+                        "the table has no entry for m = 801; its entries begin at m = 1 and end at m = 800\n"
+                    )
             );
         }
         for text in ["1,2,3", "1,2,3,4,5,six", "1,2,3,4,5,6,7", "-1,2,3,4,5,6"] {

@@ -95,7 +95,7 @@ impl Reader<'_> {
         if skipped > 0 {
             let (file, row) = (&self.file, self.options.row_bytes().unwrap_or_default());
             self.notes.push(format!(
-                "sizes ignored in {file} because they are not a multiple of the row size, {row} bytes: {skipped}"
+                "sizes ignored in {file} because they are not multiples of the row size, {row} bytes: {skipped}"
             ));
         }
         Ok(())
@@ -217,7 +217,7 @@ impl Reader<'_> {
             let field = quoted(field);
             return Err(self.refused(
                 line,
-                &format!("the size is {field}\nhint: it must be a number of bytes, such as 65536 or 64 KiB"),
+                &format!("the size is {field}\nhint: it must be a positive number of bytes, such as 65536 or 64 KiB"),
             ));
         };
         let Some(row) = self.options.row_bytes() else {

@@ -4,7 +4,9 @@ use std::fmt;
 
 use super::exact::{self, CostGrid, PlannerWork};
 use super::families::{best_two_sizes, best_uniform};
-use super::{Contention, GUIDE_FACTOR, Lane, Losses, Margin, Order, PlanError, Problem, Tiles, short_long_rule};
+use super::{
+    Contention, GUIDE_FACTOR, Lane, Losses, Margin, Order, PlanError, Problem, Tiles, counted_rows, short_long_rule,
+};
 use crate::{Alternative, Alternatives, Decision, Nanos, Rows};
 
 /// Whether to cut.
@@ -162,12 +164,11 @@ pub struct Inputs {
 impl fmt::Display for Inputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inputs { rows, order, compute, communicate, contention, align, most_tiles, min_tile, margin } = self;
+        let rows = counted_rows(*rows);
         match order {
-            Order::ComputeFirst => {
-                write!(f, "{rows} rows, {compute} of computation, then {communicate} of communication")?
-            }
+            Order::ComputeFirst => write!(f, "{rows}, {compute} of computation, then {communicate} of communication")?,
             Order::CommunicateFirst => {
-                write!(f, "{rows} rows, {communicate} of communication, then {compute} of computation")?
+                write!(f, "{rows}, {communicate} of communication, then {compute} of computation")?
             }
         }
         if *contention != Contention::NONE {
@@ -177,7 +178,7 @@ impl fmt::Display for Inputs {
             write!(f, ", aligned to {align}")?;
         }
         if *most_tiles < usize::MAX {
-            write!(f, ", at most {most_tiles} tiles")?;
+            write!(f, ", at most {most_tiles} tile{}", if *most_tiles == 1 { "" } else { "s" })?;
         }
         if *min_tile > Rows(1) {
             write!(f, ", tiles of {min_tile} rows or more")?;
@@ -259,9 +260,10 @@ impl fmt::Display for Plan {
         if bounds.contended > bounds.plain {
             write!(f, ", or, with contention, than {}", bounds.contended)?;
         }
+        let grain = counted_rows(self.grain);
         match *gap {
-            0.0 => writeln!(f, "; no cut at multiples of {} rows is better than this one", self.grain)?,
-            gap => writeln!(f, "; cuts at multiples of {} rows are at most {:.3} % better", self.grain, 100.0 * gap)?,
+            0.0 => writeln!(f, "; no cut at multiples of {grain} is better than this one")?,
+            gap => writeln!(f, "; cuts at multiples of {grain} are at most {:.3} % better", 100.0 * gap)?,
         }
         for Candidate { name, tiles, predicted } in alternatives {
             writeln!(f, "  {name}: {predicted} {tiles}")?;

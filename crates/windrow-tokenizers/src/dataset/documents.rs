@@ -81,7 +81,8 @@ impl Shard<'_> {
         let count = masks.elements(header(0).len(), 1)?;
         masks.check_header(&header(count))?;
         if count != tokens {
-            return Err(DatasetError::damaged(path, format_args!("it has {count} masks for {tokens} ids")));
+            let what = format!("its number of masks is {count}, but the number of ids is {tokens}");
+            return Err(DatasetError::damaged(path, what));
         }
         let (mut ones, mut at, mut block) = (0, 0, vec![0; BUFFER]);
         while at < count {

@@ -62,7 +62,7 @@ impl Dataset {
         let file = open_file(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => DatasetError::new(
                 DatasetErrorKind::Missing,
-                format!("{}: there is no such manifest, so nothing was published", shown(&path)),
+                format!("{}: there is no such manifest, so nothing was published under this prefix", shown(&path)),
             )
             .hint("pass the prefix that was given to -o; to continue an interrupted run, use --resume"),
             _ => DatasetError::io(&path, &error),
@@ -91,7 +91,7 @@ impl Dataset {
         // The folder of these shards has no place for the segments of rows.
         let is_packed_mds = index > 0 && dataset.manifest.options.pack.is_some();
         if files.is_empty() || !is_whole || !is_divided || !are_within || is_packed_mds {
-            let message = format!("{}: its list of outputs does not match its format", shown(&dataset.path));
+            let message = format!("{}: its list of outputs does not match its format and parts", shown(&dataset.path));
             return Err(DatasetError::new(DatasetErrorKind::Damaged, message)
                 .hint("copy it again, or encode the documents again"));
         }
@@ -159,7 +159,8 @@ impl Dataset {
             };
             let message = format!("{}: there is no part {}; the output {has}", shown(&self.path), shown(name));
             let error = DatasetError::new(DatasetErrorKind::Missing, message);
-            return Err(error.hint("pass the name of a part that was given in --split"));
+            let one_of_them = "pass the name of a part that was given in --split";
+            return Err(error.hint(if parts.is_empty() { "omit --part" } else { one_of_them }));
         };
         let begin = parts[..number].iter().map(|part| part.files).sum();
         Ok(Self { files: begin..begin + parts[number].files, ..self.clone() })

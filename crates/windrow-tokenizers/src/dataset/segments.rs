@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::counted;
 use crate::output::{NPY_HEADER, npy_header};
 use crate::pack::{PADDING, Pack, Segment};
 use crate::shard::{DatasetError, Reading, Shard};
@@ -41,7 +42,7 @@ impl<'s> Segments<'s> {
             let wrong =
                 |what: String| Err(DatasetError::damaged(self.path, format_args!("end {}: {what}", self.number)));
             if self.left == 0 {
-                return wrong(format!("it is missing, but more ids follow the first {}", self.end));
+                return wrong(format!("it is missing, but the ids from index {} on belong to no segment", self.end));
             }
             self.left -= 1;
             let (end, document) = (self.ends.next_u64()?, self.documents.next_u64()? as i64);
@@ -86,7 +87,10 @@ impl<'s> Segments<'s> {
     pub(super) fn check_end(&self) -> Result<(), DatasetError> {
         match self.left {
             0 => Ok(()),
-            left => Err(DatasetError::damaged(self.path, format_args!("{left} segments follow the last row"))),
+            left => {
+                let what = format!("the last row is followed by {}", counted(left, "segment"));
+                Err(DatasetError::damaged(self.path, what))
+            }
         }
     }
 }

@@ -63,7 +63,7 @@ impl Dataset {
             match fs::metadata(path) {
                 Ok(metadata) if metadata.len() == file.bytes => whole.push((path.clone(), file.bytes)),
                 Ok(metadata) => {
-                    let what = format!("it has {} bytes, not {}", metadata.len(), file.bytes);
+                    let what = format!("its size in bytes is {}, not {}", metadata.len(), file.bytes);
                     faults.push(DatasetError::damaged(path, what));
                 }
                 Err(error) => faults.push(DatasetError::io(path, &error)),
@@ -103,7 +103,7 @@ impl Dataset {
             if let Some((found, listed)) =
                 loss_tokens.zip(manifest.loss_tokens).filter(|(found, listed)| found != listed)
             {
-                let what = format_args!("it counts {listed} tokens with loss, but the files contain {found}");
+                let what = format_args!("its number of tokens with loss is {listed}, but the files contain {found}");
                 faults.push(DatasetError::damaged(&self.path, what));
             }
             let mut rest = counts.as_slice();
@@ -148,7 +148,7 @@ impl Dataset {
         // A text may contain the end-of-text id, which ends no document, but nanogpt's count includes it.
         let is_packed = self.manifest.options.pack.is_some();
         let more = self.manifest.options.format == Format::Nanogpt && documents > listed[0] && !is_packed;
-        let names = if is_packed { ["rows", "tokens and padding"] } else { ["documents", "tokens"] };
+        let names = if is_packed { ["rows", "tokens and padding ids"] } else { ["documents", "tokens"] };
         let counts = [(names[0], documents, listed[0]), (names[1], tokens, listed[1])];
         let wrong =
             counts.into_iter().filter(|&(what, found, listed)| found != listed && !(more && what == "documents"));
@@ -156,7 +156,7 @@ impl Dataset {
             .map(|(what, found, listed)| {
                 DatasetError::damaged(
                     &self.path,
-                    format_args!("it counts {listed} {what}{place}, but the files contain {found}"),
+                    format_args!("its number of {what}{place} is {listed}, but the files contain {found}"),
                 )
             })
             .collect()
@@ -196,7 +196,7 @@ impl Dataset {
             && shard.options.format != Format::Nanogpt
         {
             let found = if pack.is_some() { documents } else { counts[0] };
-            let what = format!("it has {lines} lines for {found} documents");
+            let what = format!("its number of lines is {lines}, but the number of documents is {found}");
             return Err(DatasetError::damaged(path, what));
         }
         Ok((counts, shard.loss_tokens(counts[1])?))

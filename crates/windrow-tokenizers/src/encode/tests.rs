@@ -205,7 +205,7 @@ where
 
 /// A message without the number of ids that a part of a document, or the whole, has too many.
 fn plain(message: &str) -> String {
-    match message.split_once("document ").filter(|(_, rest)| rest.contains("ids, but the npy format holds")) {
+    match message.split_once("document ").filter(|(_, rest)| rest.contains("ids, but the npy format allows")) {
         Some((before, _)) => format!("{before}too long"),
         None => message.to_owned(),
     }

@@ -98,7 +98,7 @@ pub(super) fn open(file: InputFile, index: u32, fields: &Fields) -> Result<Box<d
         let column = schema.column(leaf);
         // Strings, and bytes without another annotation: each row must then be UTF-8.
         let text = ValueColumn::new(name, leaf, &column).filter(|_| column.physical_type() == Type::BYTE_ARRAY);
-        let reason = || format!("column {name:?} is {}, not text", kind_of(&column));
+        let reason = || format!("column {name:?} has type {}, not text", kind_of(&column));
         text.ok_or_else(|| (reason(), "choose a column of strings with --column NAME"))
     });
     let texts = texts.collect::<Result<_, _>>().map_err(refused_column)?;
@@ -107,7 +107,7 @@ pub(super) fn open(file: InputFile, index: u32, fields: &Fields) -> Result<Box<d
     let keep = fields.keep.iter().map(|name| {
         let leaf = find(name, schema).map_err(|(reason, _)| (reason, "correct the name in --keep, or omit it"))?;
         let column = schema.column(leaf);
-        let reason = || format!("column {name:?} is {}, which cannot be kept", kind_of(&column));
+        let reason = || format!("column {name:?} has type {}, which cannot be kept", kind_of(&column));
         ValueColumn::new(name, leaf, &column).ok_or_else(|| (reason(), KEEP_LESS))
     });
     let keep = keep.collect::<Result<_, _>>().map_err(refused_column)?;

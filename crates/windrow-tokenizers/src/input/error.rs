@@ -6,7 +6,7 @@ use std::path::Path;
 use thiserror::Error;
 
 use crate::remedy::{is_change, remedy};
-use crate::{counted, shown};
+use crate::{grouped, shown};
 
 /// An input that cannot be found, read, decompressed or held in memory.
 ///
@@ -85,19 +85,19 @@ pub enum InputError {
     },
     /// A directory without any file of a known extension.
     #[error(
-        "{}: no input in this directory ({} with other extensions){}\n\
+        "{}: no input in this directory (files of other kinds: {}){}\n\
          hint: {}windrow reads files with the extensions .txt .text .md .jsonl .ndjson .warc .wet, plain or followed by .gz .zst .zstd .xz .bz2, \
          and with .parquet; `--ext rs,py` adds text extensions, `--all-text` reads all text files, `--input-format jsonl` also reads .json, \
          `--hidden` and `--no-ignore` read hidden and ignored files",
         shown(name),
-        counted(*passed_over as u64, "file"),
+        grouped(*passed_over as u64),
         if *excluded > 0 { format!(", not counting {excluded} hidden or ignored") } else { String::new() },
         data.as_ref().map_or_else(String::new, |data| format!("{}; ", shown(data)))
     )]
     EmptyDirectory {
         /// The directory.
         name: String,
-        /// Number of files below it with other extensions.
+        /// Number of files of other kinds below it.
         passed_over: usize,
         /// Number of skipped entries: hidden, or named by an ignore file.
         excluded: usize,
@@ -106,7 +106,7 @@ pub enum InputError {
     },
     /// A pattern that matches no file.
     #[error(
-        "{}: no file matches this pattern{}\nhint: `*` does not cross directories, `**` does; `--hidden` includes hidden files",
+        "{}: no file matches this pattern{}\nhint: `*` does not cross directories, but `**` does; `--hidden` includes hidden files",
         shown(pattern),
         if *hidden > 0 { format!(", not counting {hidden} hidden") } else { String::new() }
     )]
@@ -118,7 +118,7 @@ pub enum InputError {
     },
     /// A pattern that cannot be parsed.
     #[error(
-        "{}: not a valid pattern: {reason}\nhint: write `[*]`, `[?]` or `[[]` to match one of these characters literally",
+        "{}: not a valid pattern: {reason}\nhint: to match `*`, `?` or `[` literally, write `[*]`, `[?]` or `[[]`",
         shown(pattern)
     )]
     BadPattern {

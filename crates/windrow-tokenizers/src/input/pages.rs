@@ -96,7 +96,7 @@ fn check(page: &Page, levels: [i16; 2]) -> Result<(), ParquetError> {
 }
 
 fn implausible(count: u64) -> ParquetError {
-    ParquetError::General(format!("a page claims to hold {count} values, more than fit into its bytes"))
+    ParquetError::General(format!("a page claims to hold more values than fit into its bytes: {count}"))
 }
 
 /// The bytes of the levels at the start of a page: of repetition, then of definition.

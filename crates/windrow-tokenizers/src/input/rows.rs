@@ -31,7 +31,8 @@ impl RowColumns {
     pub(super) fn find(messages: &str, schema: &SchemaDescriptor) -> Result<Self, (String, &'static str)> {
         let roots: Vec<&str> = schema.root_schema().get_fields().iter().map(|column| column.name()).collect();
         if roots.iter().filter(|name| **name == messages).count() != 1 {
-            let reason = format!("a column named {messages:?} is needed for the messages; the columns are {roots:?}");
+            let reason =
+                format!("exactly one column named {messages:?} is needed for the messages; the columns are {roots:?}");
             return Err((reason, "choose one with --field NAME"));
         }
         let is_wanted = |root: usize| [messages, "tools", "documents"].contains(&roots[root]);

@@ -85,7 +85,7 @@ impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
             let Header { bytes, sizes: [plain, compressed], .. } = check(self.file.get_read(start)?, "Page")?;
             if plain > FREE.saturating_add(compressed.saturating_mul(PER_BYTE)) {
                 let message =
-                    format!("a page claims to hold {plain} bytes, too many for {compressed} compressed bytes");
+                    format!("a page claims to hold {plain} bytes, too many for a compressed size of {compressed}");
                 return Err(ParquetError::General(message));
             }
             // A header without a page is followed by the next header.
@@ -372,7 +372,9 @@ mod tests {
         assert_eq!(refused(1 << 24, 0), None);
         assert_eq!(refused((1 << 24) + (1 << 15), 1), None);
         assert!(
-            refused((1 << 24) + (1 << 15) + 1, 1).unwrap().contains("claims to hold 16809985 bytes, too many for 1")
+            refused((1 << 24) + (1 << 15) + 1, 1)
+                .unwrap()
+                .contains("claims to hold 16809985 bytes, too many for a compressed size of 1")
         );
         assert_eq!(refused(i32::MAX as u64, 65_024), None);
         assert!(page(5, 5).get_bytes(8, 1 << 40).unwrap_err().to_string().contains("past the end"));

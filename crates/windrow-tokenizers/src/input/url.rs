@@ -50,7 +50,7 @@ impl Named {
                 let path = rest.strip_prefix("localhost").unwrap_or(rest);
                 return match decoded(path).filter(|path| path.starts_with('/')) {
                     Some(path) => Ok(Some(Self::Local(path.into()))),
-                    None => refused("not a file on this machine", "write file:///PATH, or just the path"),
+                    None => refused("not a valid URL of a local file", "write file:///PATH, or just the path"),
                 };
             }
             "s3" => Scheme::S3,
@@ -79,7 +79,10 @@ impl Named {
             return Err(InputError::Url { name, reason, hint: PIPED });
         }
         if host.is_empty() || host.contains(['?', '#']) || path.is_empty() || path.ends_with('/') {
-            return refused("a folder on a web server cannot be listed", "pass the URL of each file");
+            return refused(
+                "this URL does not name a file; folders on a web server cannot be listed",
+                "pass the URL of each file",
+            );
         }
         let Some(key) = decoded(path) else { return refused("not a URL", "write %25 for a percent sign") };
         Ok(Some(Self::Remote(Url { scheme: kind, root: format!("{scheme}://{host}"), key, query })))
@@ -145,8 +148,8 @@ mod tests {
         for (arg, says) in [
             ("ftp://h/a.txt", "ftp://h/a.txt: URLs with this scheme cannot be read\nhint: use s3, gs"),
             ("s3:///k", "the bucket is missing"),
-            ("file://server/a", "not a file on this machine"),
-            ("https://h/folder/?s=secret", "https://h/folder/: a folder on a web server cannot be listed"),
+            ("file://server/a", "not a valid URL of a local file"),
+            ("https://h/folder/?s=secret", "https://h/folder/: this URL does not name a file; folders on"),
             ("https://h", "cannot be listed"),
             ("https://user:secret@h/a.txt", "https://h: a URL that contains a user name or password"),
             ("https://h/%zz", "not a URL"),

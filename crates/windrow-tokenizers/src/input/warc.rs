@@ -34,7 +34,7 @@ impl Framer for Warc {
                 [] => Ok(None),
                 _ if !bytes.starts_with(&b"WARC/"[..bytes.len().min(5)]) => damaged("no WARC record begins here"),
                 _ if ended => damaged("the file ends inside the header of a record"),
-                _ if bytes.len() >= HEAD => damaged("the header of this record has no end"),
+                _ if bytes.len() >= HEAD => damaged("the header of this record is longer than 1 MiB"),
                 _ => Ok(None),
             };
         };
@@ -49,7 +49,7 @@ impl Framer for Warc {
             found.map(|(_, value)| value.trim())
         };
         let Some(length) = header("Content-Length").and_then(|length| length.parse::<usize>().ok()) else {
-            return damaged("this record has no Content-Length");
+            return damaged("this record has no valid Content-Length");
         };
         let start = end + 4;
         let Some(stop) = start.checked_add(length).filter(|stop| stop.checked_add(4).is_some()) else {
@@ -136,7 +136,7 @@ mod tests {
         let one = record("conversion", "text");
         for (from, to, says) in [
             ("WARC/1.0", "HTTP/1.0", "no WARC record begins here"),
-            ("Content-Length", "Content", "no Content-Length"),
+            ("Content-Length", "Content", "no valid Content-Length"),
             ("Length: 4", "Length: 18446744073709551615", "too large"),
             ("Length: 4", "Length: 3", "not as long"),
             ("conversion", "response", "not text"),
@@ -145,6 +145,6 @@ mod tests {
             assert!(reason.contains(says), "{reason}");
         }
         assert!(cut(b"PK", false).unwrap_err().contains("no WARC record"));
-        assert!(cut(&[&b"WARC/1.0\r\n"[..], &[b'a'; HEAD]].concat(), false).unwrap_err().contains("no end"));
+        assert!(cut(&[&b"WARC/1.0\r\n"[..], &[b'a'; HEAD]].concat(), false).unwrap_err().contains("longer than 1 MiB"));
     }
 }

@@ -94,12 +94,12 @@ impl OutputError {
         }
         let hint = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "free space on that disk or write to another one with -o; what was written so far has been removed"
+                "free space on the disk, or write to another one with -o; what was written so far has been removed"
             }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 "use -o to choose a directory that you may write to"
             }
-            _ => remedy(&source).unwrap_or("check that disk (space, quota, health) or write to another one with -o"),
+            _ => remedy(&source).unwrap_or("check the disk (space, quota, health), or write to another one with -o"),
         };
         let mut error = Self::new(kind, format!("{doing} {}: {source}", shown(path))).at(path).hint(hint);
         error.0.source = Some(source);
@@ -119,7 +119,7 @@ impl OutputError {
 
     /// An error for an input that must be read from its beginning, and so cannot be compared with the input of the earlier run.
     pub(crate) fn cannot_resume_stream(name: &str) -> Self {
-        let message = format!("{}: cannot resume: windrow cannot check whether it has changed", shown(name));
+        let message = format!("{}: cannot resume: windrow cannot check whether this input has changed", shown(name));
         Self::new(OutputErrorKind::CannotCreate, message)
             .hint("write it to a file first, or start again without --resume, which removes the finished shards")
     }

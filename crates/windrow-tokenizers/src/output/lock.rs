@@ -53,7 +53,7 @@ impl Lock {
                     // No process can hold a lock here, so this file is unused.
                     let _ = fs::remove_file(&path);
                     return Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot lock", &path, error)
-                        .hint("this file system does not support locks: write to another one with -o"));
+                        .hint("choose a prefix on a file system that supports locks with -o"));
                 }
             }
             if has_name(&file, &path).map_err(refused)? {

@@ -111,7 +111,7 @@ impl Part {
             return Ok(());
         }
         let message = format!(
-            "document {document} (counted from 0) has {length} ids, but the {} format holds at most {}",
+            "document {document} (counted from 0) has at least {length} ids, but the {} format allows at most {} per document",
             common.options.format, common.longest
         );
         Err(OutputError::new(OutputErrorKind::Document, message)
@@ -383,7 +383,8 @@ pub(super) fn check(names: &[String], resume: bool) -> Result<(), OutputError> {
             let message = format!("a part cannot have the name {name:?}");
             return refused(
                 message,
-                "use letters, digits and _, such as train; ids, offsets, mask, kept, skipped and manifest are reserved",
+                "use only ASCII letters, digits and _, as in train; the names ids, offsets, mask, kept, skipped and manifest \
+                 are reserved",
             );
         }
         if names[..number].iter().any(|other| other.eq_ignore_ascii_case(name)) {

@@ -8,7 +8,7 @@ use super::names::{exists, folder_of, is_folder};
 use crate::shown;
 
 /// The remedy for an output that was meant as a stream.
-const SEVERAL: &str = "an output consists of several files whose names begin with its prefix, such as -o out/corpus; \
+const SEVERAL: &str = "an output consists of several files whose names begin with its prefix, such as out/corpus; \
                        for one stream, use --format jsonl -o FILE and then cat FILE.jsonl";
 
 /// Refuses a prefix with which no file, or no `folder`, can be made.
@@ -38,7 +38,7 @@ pub(super) fn check(prefix: &Path, folder: bool) -> Result<(), OutputError> {
     }
     if prefix.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"-")) {
         // Other commands would take the names of the files for options.
-        return refuse(format!("the output prefix \"{}\" begins with a dash", shown(prefix)), SEVERAL);
+        return refuse(format!("the file name in the output prefix \"{}\" begins with a dash", shown(prefix)), SEVERAL);
     }
     for above in prefix.ancestors().skip(1) {
         if let Some(kind) = kind_of(above).filter(|kind| !kind.is_dir()) {

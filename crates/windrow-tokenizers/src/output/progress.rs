@@ -201,7 +201,7 @@ impl Progress {
     pub(crate) fn check(&self, identity: &RunIdentity, targets: &Targets) -> Result<(), OutputError> {
         let Some(difference) = identity.difference(&self.identity) else { return Ok(()) };
         let message = format!("cannot resume {}: {difference}", shown(&targets.prefix));
-        let hint = "restore what has changed, or start again without --resume, which removes the finished shards";
+        let hint = "restore what has changed, or start again without --resume; the finished shards are then removed";
         Err(OutputError::new(OutputErrorKind::CannotCreate, message).at(&targets.progress()).hint(hint))
     }
 

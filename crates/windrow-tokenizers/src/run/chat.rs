@@ -26,7 +26,7 @@ pub(super) fn check(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> 
     let has_fields = |file: &&InputFile| matches!(file.format(), input::Format::Jsonl | input::Format::Parquet);
     match files.iter().find(|file| !has_fields(file)) {
         Some(file) => Err(Failed::usage(format!(
-            "{}: --chat reads JSON lines and Parquet, but this is text\n\
+            "{}: --chat reads JSON lines and Parquet, but this file is neither\n\
              hint: omit the file, or pass --input-format jsonl if its lines are JSON",
             shown(file.name())
         ))),

@@ -17,7 +17,7 @@ pub(super) fn eos(tokenizer: &Tokenizer, job: &EncodeJob) -> Result<Option<u32>,
         return match job.eos {
             None => Ok(None),
             Some(_) => Err(Failed::usage(format!(
-                "--eos has no effect: the {} format marks the ends of documents only by their offsets\n\
+                "--eos has no effect: the {} format marks the ends of documents without an id\n\
                  hint: pass --append-eos too, or omit --eos",
                 job.format
             ))),
@@ -79,5 +79,6 @@ fn candidates(tokenizer: &Tokenizer) -> String {
     }
     let shown: Vec<String> = special.iter().take(SHOWN).map(|(token, id)| format!("{} ({id})", shown(token))).collect();
     let more = if special.len() > SHOWN { ", ..." } else { "" };
-    format!("the special tokens are: {}{more}", shown.join(", "))
+    let are = if shown.len() == 1 { "token is" } else { "tokens are" };
+    format!("the special {are} {}{more}", shown.join(", "))
 }

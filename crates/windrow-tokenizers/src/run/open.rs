@@ -257,7 +257,7 @@ pub(super) fn check_texts(texts: &Texts) -> Result<(), Failed> {
         }
     }
     if texts.join.is_some() && texts.field.len() < 2 {
-        return Err(Failed::usage("--join has no effect with one field\nhint: pass --field several times"));
+        return Err(Failed::usage("--join has no effect with fewer than two fields\nhint: pass --field several times"));
     }
     Ok(())
 }

@@ -176,7 +176,7 @@ impl FromStr for MaxSkipped {
 
     /// Reads a number of documents, or a share of them in percent.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "expected a number such as 100, or a percentage such as 0.5%".to_owned();
+        let wrong = || "expected a whole number such as 100, or a percentage such as 0.5%".to_owned();
         match text.strip_suffix('%') {
             // `parse` by itself would accept `inf`, `1e9` and signs.
             Some(share) if share.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {

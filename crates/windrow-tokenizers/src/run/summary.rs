@@ -107,7 +107,7 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     }
     if let Some(documents @ 1..) = summary.documents_without_loss {
         notes.push(format!(
-            "no tokens with loss in {}: no message has the assistant role, or the template omits the text of such messages",
+            "no tokens with loss in {}: no message has the assistant role, or the template omits the text of assistant messages",
             counted(documents, "document")
         ));
     }

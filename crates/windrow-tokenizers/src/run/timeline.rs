@@ -34,7 +34,7 @@ impl Timeline {
                 let found = fs::symlink_metadata(path).map_err(|error| refused(&error))?;
                 // A pipe without a reader would be waited for; the descriptors of the shell are links to theirs.
                 if !(found.is_file() || found.is_dir() || found.is_symlink() || is_terminal_or_null(&found)) {
-                    return Err(refused(&"it is a pipe or a socket"));
+                    return Err(refused(&"it is a pipe, a socket or a block device"));
                 }
                 let file = File::options().write(true).open(path).map_err(|error| refused(&error))?;
                 // The file to empty has this name, and no other.

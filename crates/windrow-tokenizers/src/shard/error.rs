@@ -68,7 +68,7 @@ impl DatasetError {
             io::ErrorKind::UnexpectedEof => Self::damaged(path, "it ends too early"),
             _ => {
                 let message = format!("{}: cannot be read: {error}", shown(path));
-                Self::new(DatasetErrorKind::Io, message).hint("check its permissions and the disk")
+                Self::new(DatasetErrorKind::Io, message).hint("check the file's permissions and the disk")
             }
         }
     }

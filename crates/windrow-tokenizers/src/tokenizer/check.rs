@@ -88,7 +88,7 @@ fn id_limit(entries: usize) -> u64 {
 }
 
 fn too_large(place: &str, id: u64, entries: usize) -> Fault {
-    let reason = format!("id {id} is too large for a vocabulary of {entries} tokens");
+    let reason = format!("id {id} is too large for a vocabulary of size {entries}");
     Fault::new(place, reason, "number the tokens without large gaps")
 }
 
@@ -147,7 +147,7 @@ fn check_options(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fa
     }
     wants("dropout", "a number", Value::is_number)?;
     if model.options.get("dropout").and_then(Value::as_f64).is_some_and(|dropout| dropout != 0.0) {
-        return Err(Fault::new("model.dropout", "makes ids random", "set it to null: it is meant for training"));
+        return Err(Fault::new("model.dropout", "makes ids random", "set it to null: dropout is meant for training"));
     }
     if model.kind == Kind::Bpe
         && !vocab.is_empty()
@@ -159,7 +159,7 @@ fn check_options(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fa
     if let Some(id) = model.options.get("unk_id").and_then(Value::as_u64)
         && id >= model.vocab.len() as u64
     {
-        let reason = format!("{id} is outside the vocabulary of {} tokens", model.vocab.len());
+        let reason = format!("{id} is outside the vocabulary of size {}", model.vocab.len());
         return Err(Fault::new("model.unk_id", reason, DAMAGED));
     }
     Ok(())
@@ -211,10 +211,10 @@ fn check_bytes(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Faul
         [] => Ok(()),
         [first, ..] => {
             let reason = format!(
-                "the model is byte-level, but lacks tokens for {} bytes, the first being {first}",
+                "the model is byte-level, but not every byte has a token ({} missing, the first being that of {first})",
                 missing.len()
             );
-            Err(Fault::new("model.vocab", reason, "add tokens for the missing bytes, or an unk_token"))
+            Err(Fault::new("model.vocab", reason, "add the missing tokens, or an unk_token"))
         }
     }
 }
@@ -383,7 +383,7 @@ fn check_id(id: Option<&Value>, place: &str, size: u32) -> Result<(), Fault> {
     match id.and_then(Value::as_u64) {
         Some(id) if id < u64::from(size) => Ok(()),
         Some(id) => {
-            let reason = format!("id {id} is outside the vocabulary, whose last id is {}", size - 1);
+            let reason = format!("id {id} is outside the vocabulary, whose largest id is {}", size - 1);
             Err(Fault::new(place, reason, "use the id of a token"))
         }
         None => Err(Fault::new(place, "has no id", DAMAGED)),

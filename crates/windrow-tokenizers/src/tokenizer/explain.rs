@@ -71,7 +71,8 @@ impl fmt::Display for CacheUse {
         let Self { pieces, merged, used, slots, bytes } = *self;
         let share = 100.0 * merged as f64 / pieces.max(1) as f64;
         let mebibytes = bytes as f64 / f64::from(1 << 20);
-        write!(f, "{pieces} pieces looked up, {share:.2} % merged because they were not cached; ")?;
+        let plural = if pieces == 1 { "" } else { "s" };
+        write!(f, "{pieces} piece{plural} looked up, {share:.2} % merged because they were not cached; ")?;
         write!(f, "{used} of {slots} slots used, {mebibytes:.1} MiB")
     }
 }

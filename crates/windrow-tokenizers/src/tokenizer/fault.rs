@@ -6,7 +6,7 @@ pub(super) const DAMAGED: &str = "the file is damaged or is not a tokenizer.json
 
 /// The remedy for a regex that cannot run.
 pub(super) const REGEX: &str =
-    "correct the pattern: it must be valid for Oniguruma, the regex library of tokenizers 0.23";
+    "correct the pattern: it must be valid for Oniguruma, the regex library that tokenizers 0.23 uses";
 
 /// Maximum length of a reason, because libraries like to repeat their input.
 pub(super) const MAX_REASON: usize = 300;

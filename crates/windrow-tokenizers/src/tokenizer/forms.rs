@@ -22,7 +22,8 @@ pub(super) fn of_released(file: &File<'_>) -> Result<Forms, Fault> {
     })
 }
 
-const REMEDY: &str = "set its `normalized` to false, or remove it";
+const REMEDY: &str = "set `normalized` of this token to false, or remove the token";
+const REMEDY_OF_TWO: &str = "set `normalized` of one of the two tokens to false, or remove it";
 
 /// Refuses two tokens of one form. `tokenizers` 0.23.2 takes the id of one of them, which can differ from
 /// process to process. It also refuses a token without a form.
@@ -43,7 +44,7 @@ pub(super) fn check(file: &File<'_>, checked: &Checked, forms: &Forms) -> Result
         if let Some(other) = known.insert(form, &token.content) {
             let [other, content, form] = [other, &token.content, form].map(quoted);
             let reason = format!("tokens {other} and {content} are both {form} after normalization");
-            return Err(Fault::new(place(), reason, REMEDY));
+            return Err(Fault::new(place(), reason, REMEDY_OF_TWO));
         }
     }
     Ok(())

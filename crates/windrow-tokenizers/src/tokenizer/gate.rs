@@ -102,7 +102,9 @@ fn pre_tokenizer(node: Option<&Value>) -> Result<Grammar, String> {
         {
             let patterns = splits.iter().map(|split| isolated(split, splits.len() == 1)).collect::<Option<Vec<&str>>>();
             let grammar = patterns.and_then(|patterns| Grammar::from_patterns(&patterns));
-            grammar.ok_or_else(|| "windrow does not know the pattern of the pre-tokenizer".to_owned())
+            grammar.ok_or_else(|| {
+                "windrow does not know the pre-tokenizer's combination of patterns and options".to_owned()
+            })
         }
         _ => Err("the pre-tokenizer is not a known pattern followed by ByteLevel".to_owned()),
     }

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::embedded::{self, Embedded};
 use super::fault::Fault;
+use crate::counted;
 use crate::diagnose::FIRST;
 
 /// Maximum number of tokens. The largest published file has 199,998.
@@ -41,7 +42,8 @@ pub(super) fn read(file: &[u8], path: &Path) -> Result<Embedded, Fault> {
     }
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     if embedded::find(stem).is_some() {
-        let reason = format!("its {} tokens are not those of the published {stem}", tokens.len());
+        let number = counted(tokens.len() as u64, "token");
+        let reason = format!("it has {number}, but the tokens are not those of the published {stem}");
         return Err(Fault::new("", reason, "download the file again; a modified vocabulary needs a tokenizer.json"));
     }
     Err(unknown("not one of the published rank files, so its pattern and special tokens are unknown".to_owned()))
@@ -70,7 +72,7 @@ fn parse(file: &[u8]) -> Result<Vec<(Vec<u8>, u32)>, Fault> {
         let digits = str::from_utf8(&rank[1..]).ok().filter(|rank| rank.bytes().all(|byte| byte.is_ascii_digit()));
         let rank: u32 = digits
             .and_then(|digits| digits.parse().ok())
-            .ok_or_else(|| fault("the rank is not a whole number".to_owned()))?;
+            .ok_or_else(|| fault(format!("the rank is not a whole number from 0 to {}", u32::MAX)))?;
         if let Some(other) = numbers.insert(rank, number) {
             return Err(fault(format!("rank {rank} is already used on line {other}")));
         }

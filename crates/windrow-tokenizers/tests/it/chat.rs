@@ -351,7 +351,7 @@ fn every_format_has_masks() {
             let bytes = fs::read(directory.path().join(tar)).unwrap();
             let mask = memchr::memmem::find(&bytes, b"000000000.mask.npy").unwrap();
             damage(tar, &|bytes| bytes[mask + 512 + 128] = 2, "it does not have a mask of 0 or 1 for each id");
-            damage(tar, &|bytes| bytes[mask + 124] = b'1', "this is not the header of 000000000.mask.npy");
+            damage(tar, &|bytes| bytes[mask + 124] = b'1', "the header of 000000000.mask.npy is missing or invalid");
             damage(tar, &|bytes| bytes[0] = b'x', "no file of a document begins here");
         }
         if format == output::Format::Mds {
@@ -540,7 +540,7 @@ fn lists_of_structs_in_parquet_are_conversations() {
     assert!(
         failed
             .message
-            .contains("a column named \"talk\" is needed for the messages; the columns are [\"id\", \"messages\""),
+            .contains("one column named \"talk\" is needed for the messages; the columns are [\"id\", \"messages\""),
         "{failed}"
     );
 }

@@ -244,7 +244,7 @@ fn what_cannot_be_packed_is_refused() {
         options.format = Format::Megatron;
         options.dtype = Some(windrow_tokenizers::output::Dtype::U16);
     };
-    check(&wide, "ids up to 70000 are too large for u16");
+    check(&wide, "ids up to 70000 do not fit in u16");
 }
 
 #[test]

@@ -201,5 +201,5 @@ fn an_older_output_with_other_parts_stays_and_damage_is_named() {
     let faults = Dataset::open(&prefix).unwrap().verify().faults;
     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
     assert_eq!(faults.len(), 2, "{faults:?}");
-    assert!(faults[0].contains(&format!("it counts {} documents in part train", train + 1)), "{faults:?}");
+    assert!(faults[0].contains(&format!("its number of documents in part train is {}", train + 1)), "{faults:?}");
 }

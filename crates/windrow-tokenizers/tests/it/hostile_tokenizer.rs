@@ -153,11 +153,7 @@ fn ids_that_do_not_fit() {
 #[test]
 fn ids_given_twice() {
     refused_with("/model/vocab/ab", json!(255), &["model.vocab", "\"ab\"", "the same id 255"]);
-    refused_with(
-        "/added_tokens",
-        json!([added(257, "x>"), added(257, "y>")]),
-        &["added_tokens[1]", "\"x>\": 257"],
-    );
+    refused_with("/added_tokens", json!([added(257, "x>"), added(257, "y>")]), &["added_tokens[1]", "\"x>\": 257"]);
     refused_with(
         "/added_tokens",
         json!([added(257, "x>"), added(258, "x>")]),
@@ -267,7 +263,7 @@ fn bytes_without_tokens() {
     let vocab = file["model"]["vocab"].as_object_mut().expect("a vocabulary");
     vocab.remove("z");
     vocab.remove("Ġ");
-    refused(file.to_string(), &["model.vocab", "lacks tokens for 2 bytes, the first being 0x20"]);
+    refused(file.to_string(), &["model.vocab", "not every byte has a token (2 missing, the first being that of 0x20)"]);
     // If the unknown has a token, they become that token.
     file["model"]["unk_token"] = json!("a");
     assert_eq!(encode(file.to_string(), "bz"), [98, 97]);

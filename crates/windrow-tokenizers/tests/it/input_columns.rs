@@ -183,7 +183,7 @@ fn columns_are_found_by_name_and_path() {
             "text",
             "column \"text\" is missing; the columns are \"id\", \"meta.body\", \"tags.list.item\", \"a.b\"\nhint: choose one",
         ),
-        ("id", "column \"id\" is int64, not text\nhint: choose a column of strings with --column NAME"),
+        ("id", "column \"id\" has type int64, not text\nhint: choose a column of strings with --column NAME"),
         (
             "tags",
             "column \"tags\" is nested: it holds \"tags.list.item\"\nhint: choose a column of strings, or a field",
@@ -294,7 +294,10 @@ fn values_of_every_kind_are_kept_as_json() {
     write(&path, vec![("text", strings(&texts(3))), ("price", Arc::new(decimal))], 2, properties());
     let fields = Fields { keep: vec!["price".to_owned()], ..Fields::default() };
     let said = read(&path, fields, 100).unwrap_err().to_string();
-    assert!(said.contains("column \"price\" is decimal") && said.ends_with("hint: omit it from --keep"), "{said}");
+    assert!(
+        said.contains("column \"price\" has type decimal") && said.ends_with("hint: omit it from --keep"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -107,15 +107,15 @@ fn folders_that_are_hardly_one_corpus_get_a_note() {
     for (files, note) in [
         (
             &["README.md", "LICENSE.txt", "data/train.parquet"][..],
-            "d: of 3 files, 2 are text: LICENSE.txt, README.md; 1 is Parquet: data/train.parquet (--input-format parquet reads only Parquet)",
+            "d: of 3 files, 2 are text: LICENSE.txt, README.md; 1 is Parquet: data/train.parquet (with --input-format parquet, only Parquet is read)",
         ),
         (
             &["a.jsonl.gz", "b.jsonl.gz", "SHA256SUMS.txt"],
-            "d: of 3 files, 1 is text: SHA256SUMS.txt; 2 are JSON lines: a.jsonl.gz, b.jsonl.gz (the quoted pattern 'd/**/*.jsonl*' reads only JSON lines)",
+            "d: of 3 files, 1 is text: SHA256SUMS.txt; 2 are JSON lines: a.jsonl.gz, b.jsonl.gz (the quoted pattern 'd/**/*.jsonl*' selects only JSON lines)",
         ),
         (
             &["a.parquet", "b.parquet", "metadata.jsonl"],
-            "d: of 3 files, 1 is JSON lines: metadata.jsonl; 2 are Parquet: a.parquet, b.parquet (--input-format parquet reads only Parquet)",
+            "d: of 3 files, 1 is JSON lines: metadata.jsonl; 2 are Parquet: a.parquet, b.parquet (with --input-format parquet, only Parquet is read)",
         ),
         (
             &["a.txt", "b.txt", "LICENSE.txt"],
@@ -132,7 +132,7 @@ fn folders_that_are_hardly_one_corpus_get_a_note() {
         ),
         (
             &["a.jsonl", "b.jsonl.lz", "c.jsonl.lz4"],
-            "d: 2 files with other extensions were ignored; 2 look like data: b.jsonl.lz, c.jsonl.lz4 (lzip data; hint: decompress it: lzip -dc FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl)",
+            "d: 2 files with other extensions were ignored; 2 look like data: b.jsonl.lz, c.jsonl.lz4 (the first is lzip data; hint: decompress it: lzip -dc FILE | windrow encode - --input-format FORMAT, where FORMAT is text, lines or jsonl)",
         ),
         (
             &["a.txt", "data.csv", "x.bin"],

@@ -387,9 +387,9 @@ fn what_does_not_fit_is_refused_before_anything_is_created() {
     use Dtype::{I32, U16, U32};
     use Format::{Arrow, ArrowStream, Datatrove, Jsonl, Mds, Megatron, Nanogpt, Npy};
     for (format, dtype, vocab_size, append_eos, said) in [
-        (Npy, Some(U16), 65_537, None, "ids up to 65536 are too large for u16"),
-        (Npy, Some(U16), 300, Some(65_536), "ids up to 65536 are too large for u16"),
-        (Npy, Some(I32), u32::MAX, None, "are too large for i32"),
+        (Npy, Some(U16), 65_537, None, "ids up to 65536 do not fit in u16"),
+        (Npy, Some(U16), 300, Some(65_536), "ids up to 65536 do not fit in u16"),
+        (Npy, Some(I32), u32::MAX, None, "do not fit in i32"),
         (Nanogpt, None, 65_537, Some(0), "--dtype u32"),
         (Nanogpt, Some(U16), 200_019, Some(0), "--dtype u32"),
         (Nanogpt, Some(I32), 300, Some(0), "u16, u32"),
@@ -401,8 +401,8 @@ fn what_does_not_fit_is_refused_before_anything_is_created() {
         (Datatrove, Some(I32), 300, None, "u16, u32"),
         (Mds, Some(I32), 300, None, "u16, u32"),
         (Jsonl, Some(U16), 300, None, "omit --dtype"),
-        (Arrow, Some(U16), 300, None, "use one of u32"),
-        (ArrowStream, Some(U32), 300, None, "use one of i32"),
+        (Arrow, Some(U16), 300, None, "omit --dtype or use u32"),
+        (ArrowStream, Some(U32), 300, None, "omit --dtype or use i32"),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let options = OutputOptions { dtype, vocab_size, append_eos, ..options(directory.path(), format) };

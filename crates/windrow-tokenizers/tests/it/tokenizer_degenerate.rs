@@ -77,7 +77,7 @@ fn tokens_that_become_equal_are_refused() {
                 let message = load(&file, engine).err().expect("refused").to_string();
                 let tokens = format!("tokenizer x.json: added_tokens[2]: tokens {first:?} and {second:?} are both ");
                 assert!(message.starts_with(&tokens), "{message}");
-                assert!(message.contains(" after normalization\nhint: set its `normalized` to false"), "{message}");
+                assert!(message.contains(" after normalization\nhint: set `normalized` of one"), "{message}");
             }
             // One that is found before normalization is another token.
             file["added_tokens"][0]["normalized"] = json!(false);

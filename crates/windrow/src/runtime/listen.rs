@@ -89,7 +89,7 @@ fn nanos(ticks: u64) -> Nanos {
 
 /// A reported call, or part of one, that has begun. Its end follows by [`end`](Reported::end) or by its drop, which a panic may cause.
 /// In a box, so that a call without one moves a null pointer, and not 128 bytes.
-#[must_use = "dropping it ends the report"]
+#[must_use = "dropping it reports the end of the call"]
 pub(crate) struct Reported {
     listener: &'static dyn Listener,
     site: Site,

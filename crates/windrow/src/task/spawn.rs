@@ -167,7 +167,7 @@ fn submit<R>(
 /// let halves: Vec<JoinHandle<u32>> = (0..3).map(|n| windrow::spawn_joinable(move || 10 * n)).collect();
 /// assert_eq!(halves.into_iter().map(JoinHandle::wait).collect::<Vec<_>>(), [0, 10, 20]);
 /// ```
-#[must_use = "dropping the handle cancels the closure: await it, call wait, or use spawn"]
+#[must_use = "dropping the handle cancels the closure: await the handle, call wait, or use spawn"]
 pub struct JoinHandle<R> {
     task: Arc<Task<R>>,
     /// The pool whose queue has the closure.

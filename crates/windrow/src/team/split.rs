@@ -135,7 +135,7 @@ impl Cut for Range<usize> {
     }
 
     fn cut(self, at: usize) -> (Self, Self) {
-        assert!(at <= self.len(), "cannot cut the {} items of {self:?} at item {at}", self.len());
+        assert!(at <= self.len(), "cannot cut {self:?} at item {at}: its length is {}", self.len());
         let middle = self.start + at;
         (self.start..middle, middle..self.end)
     }
@@ -371,7 +371,7 @@ pub fn at_each<C: Cut>(
     parts(data, cuts.len() + 1, move |member| {
         let at = cuts.next().expect("the iterator yields as many cuts as its length states");
         assert!(at >= from, "cut {member}, at item {at}, lies before cut {}, at item {from}", member - 1);
-        assert!(at <= n, "cut {member}, at item {at}, lies beyond the {n} items");
+        assert!(at <= n, "cut {member}, at item {at}, lies beyond the end, at item {n}");
         from = at;
         at
     })

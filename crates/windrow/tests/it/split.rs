@@ -218,7 +218,7 @@ fn a_range_may_be_empty_or_start_anywhere() {
     #[expect(clippy::reversed_empty_ranges, reason = "a range without items, too")]
     let nothing = 7..3;
     assert!(split::even(nothing, 2).all(|part| part.is_empty()));
-    assert_eq!(message_of(|| Cut::cut(10..15, 6)), "cannot cut the 5 items of 10..15 at item 6");
+    assert_eq!(message_of(|| Cut::cut(10..15, 6)), "cannot cut 10..15 at item 6: its length is 5");
 }
 
 #[test]
@@ -233,7 +233,8 @@ fn what_cannot_be_cut_panics_by_name() {
     assert_eq!(message_of(|| split::blocks(0..3, 1, 0).len()), "a block has items");
     assert_eq!(message_of(|| split::range(3, 2, 2)), "member 2 of 2");
     assert_eq!(message_of(|| split::at_each(0..9, [4, 3]).count()), "cut 2, at item 3, lies before cut 1, at item 4");
-    assert_eq!(message_of(|| split::at_each(0..9, [4, 10]).count()), "cut 2, at item 10, lies beyond the 9 items");
+    let beyond = "cut 2, at item 10, lies beyond the end, at item 9";
+    assert_eq!(message_of(|| split::at_each(0..9, [4, 10]).count()), beyond);
     let unequal = "parts of a tuple that are cut together must have the same number of items, not 2 and 3";
     assert_eq!(message_of(|| split::even((0..2, 0..3), 2).len()), unequal);
 }

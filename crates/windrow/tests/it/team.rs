@@ -384,7 +384,7 @@ fn exact_teams_beside_each_other_are_formed_or_refused() {
                         }
                         Ok(Err(refused)) => {
                             assert_eq!(refused.kind(), TeamErrorKind::Busy, "{refused}");
-                            assert!(refused.to_string().contains("threads were free"), "{refused}");
+                            assert!(refused.to_string().contains("threads could join"), "{refused}");
                             std::thread::yield_now();
                         }
                         Err(_) => {

@@ -24,9 +24,9 @@ impl Found<'_> {
         let mut note = format!("{}: {count} {what} ignored", shown(root));
         if let Some((_, foreign)) = data.first() {
             let names: Vec<&Path> = data.iter().map(|(path, _)| path.strip_prefix(root).unwrap_or(path)).collect();
-            let look = if names.len() == 1 { "looks" } else { "look" };
+            let (look, first) = if names.len() == 1 { ("looks", "") } else { ("look", "the first is ") };
             let (names, what, hint) = (listed(&names), foreign.what, foreign.hint);
-            note.push_str(&format!("; {} {look} like data: {names} ({what}; hint: {hint})", data.len()));
+            note.push_str(&format!("; {} {look} like data: {names} ({first}{what}; hint: {hint})", data.len()));
         }
         self.notes.push(note);
     }
@@ -58,12 +58,12 @@ impl Found<'_> {
             let is_parquet = parquet.len() >= jsonl.len();
             let hint = match root.to_string_lossy() {
                 name if is_parquet && (root.is_dir() || name.contains("://")) => {
-                    "--input-format parquet reads only Parquet".to_owned()
+                    "with --input-format parquet, only Parquet is read".to_owned()
                 }
                 _ if root.is_dir() => {
-                    format!("the quoted pattern '{}' reads only JSON lines", shown(&root.join("**/*.jsonl*")))
+                    format!("the quoted pattern '{}' selects only JSON lines", shown(&root.join("**/*.jsonl*")))
                 }
-                _ => "to read only one format, pass only its files".to_owned(),
+                _ => "to read a single format, pass only the files of that format".to_owned(),
             };
             return Some(format!("{}: of {} files, {} ({hint})", shown(root), files.len(), groups.join("; ")));
         }

@@ -98,7 +98,7 @@ impl Stores {
         let store = self.open(url).map_err(|source| InputError::Unreadable { name: name.clone(), source })?;
         let path = Path::parse(&url.key).map_err(|_| InputError::Url {
             name: name.clone(),
-            reason: "this key contains an empty segment, `.`, `..` or a control character".to_owned(),
+            reason: "a segment of this key is empty, `.` or `..`, or contains a control character".to_owned(),
             hint: "copy the object to a different key, or download it first",
         })?;
         let is_folder = url.key.is_empty() || url.key.ends_with('/');
@@ -149,7 +149,8 @@ fn retries() -> io::Result<usize> {
     let Some(value) = std::env::var_os(RETRIES) else { return Ok(RetryConfig::default().max_retries) };
     let number = value.to_str().and_then(|text| text.parse().ok());
     let hint = "set it to the maximum number of retries, or unset it";
-    number.ok_or_else(|| io::Error::other(Hinted { reason: format!("the value of {RETRIES} is not a number"), hint }))
+    number
+        .ok_or_else(|| io::Error::other(Hinted { reason: format!("{RETRIES} is not a valid number of retries"), hint }))
 }
 
 /// A client of a store. Credentials and endpoints come from the environment.

@@ -80,7 +80,7 @@ fn list_of(item: DataType) -> DataType {
 fn narrow(offsets: &[i64]) -> Result<OffsetBuffer<i32>, ArrowError> {
     let narrow: Option<Vec<i32>> = offsets.iter().map(|&offset| i32::try_from(offset).ok()).collect();
     let narrow = narrow.ok_or_else(|| {
-        let message = "a document is too long for a list in the arrow-stream format; use the arrow format";
+        let message = "a document or a kept value is too long for the arrow-stream format; use the arrow format";
         ArrowError::InvalidArgumentError(message.to_owned())
     })?;
     Ok(OffsetBuffer::new(ScalarBuffer::from(narrow)))

@@ -363,7 +363,7 @@ fn check_blocks(mut file: &File) -> Result<(), String> {
     read(TAIL, &mut tail)?;
     let length = read_footer_length(tail).map_err(|error| error.to_string())?;
     if (TAIL + length) as u64 > bytes {
-        return Err(format!("the footer of {length} bytes is longer than the file"));
+        return Err(format!("the {length}-byte footer does not fit in the file"));
     }
     let mut footer = vec![0; length];
     read(TAIL + length, &mut footer)?;
@@ -373,7 +373,7 @@ fn check_blocks(mut file: &File) -> Result<(), String> {
         let parts = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
         let end = parts.into_iter().try_fold(0_u64, |sum, part| sum.checked_add(u64::try_from(part).ok()?));
         if end.is_none_or(|end| end > bytes) {
-            return Err(format!("block {number}, listed in the footer, is not in the file"));
+            return Err(format!("block {number}, listed in the footer, is not entirely in the file"));
         }
     }
     Ok(())
@@ -458,10 +458,10 @@ mod tests {
             let mut damaged = file.clone();
             damaged[at + field..at + field + 8].copy_from_slice(&value.to_le_bytes());
             let message = walked(&damaged).unwrap_err();
-            assert!(message.contains("block 0, listed in the footer, is not in the file"), "{message}");
+            assert!(message.contains("block 0, listed in the footer, is not entirely in the file"), "{message}");
         }
         let mut damaged = file.clone();
         damaged[end..end + 4].copy_from_slice(&i32::MAX.to_le_bytes());
-        assert!(walked(&damaged).unwrap_err().contains("is longer than the file"));
+        assert!(walked(&damaged).unwrap_err().contains("footer does not fit in the file"));
     }
 }

@@ -46,7 +46,9 @@ impl TokenFiles for Datatrove {
         let read = Reading::open(&paths[2], 0)?.file.take(BUFFER as u64).read_to_end(&mut metadata);
         read.map_err(|error| DatasetError::io(&paths[2], &error))?;
         if !str::from_utf8(&metadata).is_ok_and(|text| metadata_says(text, dtype, count)) {
-            let what = format!("its lines do not state {} bytes per id and {count} ids", dtype.size());
+            let size = dtype.size();
+            let what =
+                format!("its lines do not state the size of an id ({size} bytes) and the number of ids ({count})");
             return Err(DatasetError::damaged(&paths[2], what));
         }
         let wrong = |number: u64, what: String| {
@@ -59,7 +61,7 @@ impl TokenFiles for Datatrove {
                 return wrong(number, format!("its end {end} is before its beginning {begin}"));
             }
             if end > count {
-                return wrong(number, format!("its end {end} is beyond the {count} ids"));
+                return wrong(number, format!("its end {end} is beyond the number of ids, {count}"));
             }
             data.ids(end - begin, dtype, &mut block, &mut ids)?;
             if visit(&ids).is_break() {

@@ -45,7 +45,9 @@ impl TokenFiles for Mds {
         check_columns(options, [(TOKENS, "ids"), (MASK, "masks")])?;
         let refused = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
         if let Some(bytes) = options.shard_bytes.filter(|&bytes| bytes > LARGEST_SHARD) {
-            let message = format!("a shard of {bytes} bytes is too large for mds, which keeps a whole shard in memory");
+            let message = format!(
+                "a shard of {bytes} bytes is too large for the mds format, whose writer keeps a whole shard in memory"
+            );
             return refused(&message, "pass --shard-size 1GiB or less, or omit it");
         }
         if !options.parts.is_empty() {
@@ -370,7 +372,7 @@ fn walk(of: &Shard<'_>, visit: Visitor<'_>) -> Result<(), DatasetError> {
         let wrong = |what: String| Err(DatasetError::damaged(path, format_args!("document {number}: {what}")));
         let end = next_u32(path, &mut shard.table)?;
         if end < begin + heads {
-            return wrong(format!("its end {end} is too close to its beginning {begin}"));
+            return wrong(format!("its end {end} is not at least {heads} bytes after its beginning {begin}"));
         }
         if end > bytes {
             return wrong(format!("its end {end} is beyond the end of the file, which has {bytes} bytes"));
@@ -421,8 +423,7 @@ impl ShardReader<'_> {
         let read = self.samples.seek(SeekFrom::Start(table)).and_then(|_| self.samples.read_exact(&mut found));
         read.map_err(|error| DatasetError::io(path, &error))?;
         if found != config {
-            let what =
-                format!("byte {table}: the columns do not match the expected format, element type or kept fields");
+            let what = format!("byte {table}: the description of the columns does not match the manifest");
             return Err(DatasetError::damaged(path, what));
         }
         let begin = next_u32(path, &mut self.table)?;
@@ -430,7 +431,7 @@ impl ShardReader<'_> {
         if begin != first {
             return Err(DatasetError::damaged(
                 path,
-                format_args!("document 0: it begins at byte {begin}, not {first}"),
+                format_args!("the documents begin at byte {begin}, not at byte {first}"),
             ));
         }
         Ok(begin)

@@ -80,7 +80,7 @@ impl TokenFiles for Megatron {
                 return wrong(number, format!("it begins at byte {pointer}, not {}", at * dtype.size() as u64));
             }
             if at + length > count {
-                return wrong(number, format!("it ends beyond the {count} ids"));
+                return wrong(number, format!("it ends beyond the last id (the number of ids is {count})"));
             }
             let index = numbers.next_u64()?;
             if index != number {

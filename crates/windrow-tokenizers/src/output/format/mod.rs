@@ -49,7 +49,7 @@ pub(crate) trait TokenFiles: Sync {
     fn remedy(&self, dtype: Dtype) -> &'static str {
         match dtype {
             Dtype::I32 if !self.dtypes().contains(&Dtype::U32) => {
-                "this format has no wider element type: use --format npy"
+                "this format has no element type for larger ids: use --format npy"
             }
             _ => "omit --dtype: the type then follows from the size of the vocabulary",
         }
@@ -196,6 +196,7 @@ impl Format {
             let names: Vec<_> = allowed.iter().map(|dtype| dtype.name()).collect();
             return Err(match allowed {
                 [] => error.hint("omit --dtype: the ids are decimal text"),
+                [only] => error.hint(format!("omit --dtype or use {}", only.name())),
                 _ => error.hint(format!("omit --dtype or use one of {}", names.join(", "))),
             });
         }
@@ -204,7 +205,7 @@ impl Format {
         if largest <= dtype.largest() {
             return Ok(Some(dtype));
         }
-        let message = format!("ids up to {largest} are too large for {dtype} in the {self} format");
+        let message = format!("ids up to {largest} do not fit in {dtype} elements of the {self} format");
         Err(usage(message).hint(files.remedy(dtype)))
     }
 }

@@ -69,7 +69,7 @@ impl TokenFiles for Nanogpt {
         if document.is_empty() {
             return Ok(());
         }
-        Err(DatasetError::damaged(&shard.paths[0], "the last document has no end-of-text id"))
+        Err(DatasetError::damaged(&shard.paths[0], "the last document does not end with an end-of-text id"))
     }
 }
 

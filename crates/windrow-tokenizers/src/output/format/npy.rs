@@ -82,10 +82,10 @@ impl TokenFiles for Npy {
         for number in 1..=documents {
             let end = offsets.next_u64()?;
             if end < begin {
-                return wrong(number, format!("is {end}, less than the {begin} before it"));
+                return wrong(number, format!("is {end}, less than the offset {begin} before it"));
             }
             if end > count {
-                return wrong(number, format!("is {end}, but there are only {count} ids"));
+                return wrong(number, format!("is {end}, but the number of ids is only {count}"));
             }
             data.ids(end - begin, dtype, &mut block, &mut ids)?;
             if visit(&ids).is_break() {
@@ -93,7 +93,7 @@ impl TokenFiles for Npy {
             }
             begin = end;
         }
-        if begin == count { Ok(()) } else { wrong(documents, format!("is {begin}, but there are {count} ids")) }
+        if begin == count { Ok(()) } else { wrong(documents, format!("is {begin}, but the number of ids is {count}")) }
     }
 }
 

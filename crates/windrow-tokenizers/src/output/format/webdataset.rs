@@ -91,7 +91,7 @@ impl TokenFiles for Webdataset {
             tar.file_of(number, IDS, &mut values)?;
             let count = (values.len().saturating_sub(NPY_HEADER) / dtype.size()) as u64;
             if !values.starts_with(&npy_header(dtype.descr(), count)) || !is_whole(&values, count, dtype.size()) {
-                return wrong("its ids are not a one-dimensional array of the element type");
+                return wrong(&format!("its ids are not a one-dimensional array of {dtype}"));
             }
             ids.clear();
             dtype.get(&values[NPY_HEADER..], &mut ids);
@@ -154,7 +154,7 @@ impl Entries<'_> {
         let (name, head) = (format!("{number:09}.{end}"), self.head()?);
         let size = str::from_utf8(&head[124..135]).ok().and_then(|size| u64::from_str_radix(size, 8).ok());
         let Some(size) = size.filter(|&size| head == header(&name, size)) else {
-            return Err(self.damaged(&format!("this is not the header of {name}")));
+            return Err(self.damaged(&format!("the header of {name} is missing or invalid")));
         };
         bytes.clear();
         let read = (&mut self.file.file).take(size).read_to_end(bytes);
@@ -163,7 +163,7 @@ impl Entries<'_> {
         let rest = &mut rest[..filling(size)];
         self.file.fill(rest)?;
         if bytes.len() as u64 != size || rest.iter().any(|&byte| byte != 0) {
-            return Err(self.damaged(&format!("{name} is not as long as its header says")));
+            return Err(self.damaged(&format!("{name} is truncated, or is padded with bytes other than zeros")));
         }
         self.at += BLOCK as u64 + size.next_multiple_of(BLOCK as u64);
         Ok(())

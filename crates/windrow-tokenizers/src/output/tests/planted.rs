@@ -332,7 +332,7 @@ fn check(kind: &Kind, state: &State, outside: &Outside, name: &Path, what: &str,
         Err(error) => {
             let is_refused = matches!(error.kind(), OutputErrorKind::CannotCreate | OutputErrorKind::Usage);
             assert!(is_refused && error.to_string().contains("\nhint: "), "{case}: {error}");
-            assert!(!error.to_string().contains("check that disk"), "{case}: {error}");
+            assert!(!error.to_string().contains("check the disk"), "{case}: {error}");
         }
     }
 }

@@ -627,7 +627,7 @@ fn a_full_disk_is_named_and_the_run_resumes_when_there_is_space() {
         let failed = corpus.encode(directory.path(), &disk, Format::Npy, &mut random).unwrap_err();
         let recorded = disk.0.lock().unwrap().shards_recorded;
         assert!(matches!(&failed.error, EncodeError::Output(error) if error.kind() == OutputErrorKind::Io), "{failed}");
-        assert!(failed.to_string().contains("\nhint: free space on that disk"), "{failed}");
+        assert!(failed.to_string().contains("\nhint: free space on the disk"), "{failed}");
         assert_eq!(failed.to_string().contains("what was written so far has been removed"), recorded == 0, "{failed}");
         assert_eq!(failed.summary.kept_shards, recorded);
         let disk = SimulatedDisk::new(directory.path(), Event::Nothing);

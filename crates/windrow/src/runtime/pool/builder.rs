@@ -34,7 +34,7 @@ type Name = Box<dyn FnMut(usize) -> String>;
 /// # Ok::<(), windrow::PoolBuildError>(())
 /// ```
 #[derive(Default)]
-#[must_use = "settings do nothing until `build` or `build_global`"]
+#[must_use = "settings do nothing until `build` or `build_global` is called"]
 pub struct PoolBuilder {
     threads: usize,
     stack_size: Option<usize>,

@@ -119,7 +119,8 @@ fn warned(error: &PoolBuildError) -> usize {
     if SAID.get() == 0 {
         SAID.set(1);
         // A standard error that is closed is no reason to fail.
-        let _ = writeln!(std::io::stderr(), "windrow: {error}; using {cpus} threads");
+        let plural = if cpus == 1 { "" } else { "s" };
+        let _ = writeln!(std::io::stderr(), "windrow: {error}; using {cpus} thread{plural}");
     }
     cpus
 }
