@@ -292,7 +292,7 @@ def test_added_tokens_that_become_equal() -> None:
     file["normalizer"] = {"type": "Lowercase"}
     tokenizer = windrow.Tokenizer.from_str(json.dumps(file))
     tokenizer.add_tokens(["COVID"])
-    with pytest.raises(windrow.TokenizerError, match='"COVID" and "Covid" are both "covid" after normalization\nhint: set its'):
+    with pytest.raises(windrow.TokenizerError, match='"COVID" and "Covid" are both "covid" after normalization\nhint: set `normalized`'):
         tokenizer.add_tokens(["Covid"])
     tokenizer.add_tokens([windrow.AddedToken("Covid", normalized=False)])
     assert len(tokenizer.encode_batch_ids(["COVID Covid"]).tolist()[0]) == 3

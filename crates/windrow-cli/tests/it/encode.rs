@@ -333,7 +333,7 @@ fn json_is_json_lines_if_compressed_or_on_request() {
     place.line(plain).fails(
         plain,
         2,
-        &["plain: no input in this directory (1 file with", "`--input-format jsonl` also reads .json"],
+        &["plain: no input in this directory (files of other kinds: 1)", "`--input-format jsonl` also reads .json"],
     );
     place.line(&format!("{line} --input-format jsonl --overwrite")).ok();
     assert_eq!(ids_of(&place.read("out.jsonl")), ["a", "b", "c"].map(tiny_ids));

@@ -719,7 +719,7 @@ fn calibrations_that_cannot_be_are_refused() {
     refused(&format!("{shape} --ranks 2 --refine"), "--calibrate");
     refused(&format!("{shape} --ranks 100 --calibrate in-process"), "100 ranks are too many");
     refused(&format!("{shape} --ranks 2 --calibrate in-process --link 0,5"), "megabytes per second");
-    refused("plan matmul-all-reduce --m 2 --n 4 --k 4 --ranks 2 --calibrate in-process", "too few");
+    refused("plan matmul-all-reduce --m 2 --n 4 --k 4 --ranks 2 --calibrate in-process", "m = 2 is too small");
     let huge = "plan matmul-all-reduce --m 4096 --n 2000000 --k 2000000 --ranks 4 --calibrate in-process";
     refused(huge, "GiB is free");
     let long = "plan matmul-all-reduce --m 4000000000000000000 --n 1 --k 1 --ranks 2 --calibrate in-process";

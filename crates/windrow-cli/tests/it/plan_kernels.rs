@@ -191,7 +191,7 @@ fn a_table_can_be_replayed() {
         65,
         &[
             "t.h: the table has no entry for m = 8193; its entries begin at m = 256 and end at m = 8192\n",
-            "hint: write one with --table-m 8193",
+            "hint: write another table with --table-m 8193",
         ],
     );
     place.file("t.csv", "m_from,m_to,tileM,tileNum,tailM,tailNum\n1,2,3\n");

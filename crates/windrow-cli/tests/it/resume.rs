@@ -237,7 +237,10 @@ fn a_stream_cannot_resume() {
     ran.fails(
         &line,
         73,
-        &["-: cannot resume: windrow cannot check whether this input has changed", "hint: write it to a file first"],
+        &[
+            "-: cannot resume: windrow cannot check whether this input has changed",
+            "hint: save the input to a file first",
+        ],
     );
 }
 

@@ -121,7 +121,7 @@ impl OutputError {
     pub(crate) fn cannot_resume_stream(name: &str) -> Self {
         let message = format!("{}: cannot resume: windrow cannot check whether this input has changed", shown(name));
         Self::new(OutputErrorKind::CannotCreate, message)
-            .hint("write it to a file first, or start again without --resume, which removes the finished shards")
+            .hint("save the input to a file first, or start again without --resume; this removes the finished shards")
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {

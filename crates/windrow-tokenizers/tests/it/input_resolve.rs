@@ -117,7 +117,7 @@ fn a_directory_without_input_is_an_error() {
     let dir = tree(&["a.pdf", "sub/b"]);
     assert!(refused(&[arg(dir.path())]).contains("no input in this directory (files of other kinds: 2)"));
     let empty = tree(&[]);
-    assert!(refused(&[arg(empty.path())]).contains("no input in this directory (0 files"));
+    assert!(refused(&[arg(empty.path())]).contains("no input in this directory (files of other kinds: 0)"));
 }
 
 #[test]

@@ -447,7 +447,7 @@ fn a_team_wider_than_its_pool_is_refused_or_narrowed() {
         assert!(widths == [1] || widths == [2, 2], "{widths:?}");
         assert_eq!(team(&mut ()).width(0).run(|member| member.width()), [1]);
         let refused = team(&mut ()).width(Width::exactly(3)).try_run(|_| unreachable!()).map(|_: Vec<()>| ());
-        assert!(refused.unwrap_err().to_string().contains("the pool has 2 threads"));
+        assert!(refused.unwrap_err().to_string().contains("the pool has too few threads (2)"));
     });
 }
 
