@@ -331,7 +331,7 @@ mod tests {
     fn a_refusal_says_what_the_matter_is() {
         let text = |kind| TeamError { wanted: 3, found: 2, threads: 4, kind }.to_string();
         assert!(text(TeamErrorKind::Late).contains("only 2 of the pool's 4 threads joined"));
-        assert!(text(TeamErrorKind::Late).contains("did not arrive within 10 s"));
+        assert!(text(TeamErrorKind::Late).contains("did not join within 10 s"));
         assert!(text(TeamErrorKind::Busy).contains("only 2 of the pool's 4 threads could join"));
         assert!(text(TeamErrorKind::TooWide).contains("the pool has too few threads (4)"));
         assert!(text(TeamErrorKind::Forked).contains("forked"));

@@ -92,7 +92,7 @@ fn what_cannot_be_chosen_is_refused() {
     for (options, says) in [
         ("--limit 0", "invalid value '0' for '--limit"),
         ("--sample 1.5", "a share must be at most 1, or 100%"),
-        ("--sample many", "expected a share such as 0.01, or 1%"),
+        ("--sample many", "expected a share such as 0.01 or 1%"),
         ("--shuffle 1 --shard-size 1K --resume", "a run with --shuffle cannot be resumed"),
         ("--seed 3", "--seed has no effect without --sample or --split"),
     ] {

@@ -117,7 +117,7 @@ fn damage_is_named_with_its_file() {
     );
     check("", "out.ids.npy", &|bytes| bytes.truncate(500), &["its size in bytes is 500, not "]);
     check("", "out.ids.npy", &set(60, b"9"), &["the header does not match the expected format"]);
-    check("", "out.offsets.npy", &set(144, &[0]), &["offset 2 is 0, less than the 3 before it"]);
+    check("", "out.offsets.npy", &set(144, &[0]), &["offset 2 is 0, less than the offset 3 before it"]);
     check("", "out.offsets.npy", &set(146, &[9]), &["offset 2 is ", ", but the number of ids is only "]);
     check("--format megatron", "out.idx", &set(34, &[9]), &["document 1: it begins at byte "]);
     check("--format datatrove", "out.ds.index", &set(8, &[0]), &["document 1: its end 0 is before its beginning 3"]);

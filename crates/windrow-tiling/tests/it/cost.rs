@@ -232,7 +232,7 @@ fn pieces_by_hand_are_checked() {
     );
     for (pieces, said) in [
         (vec![], "no pieces"),
-        (vec![piece(1, 0.0, 1.0, 0.0)], "begins at 1 rows"),
+        (vec![piece(1, 0.0, 1.0, 0.0)], "begins at 1 row"),
         (vec![piece(0, 0.0, 1.0, 0.0); 2], "piece 1 of a cost does not begin later than"),
         (vec![piece(0, f64::NAN, 1.0, 0.0)], "piece 0 of a cost has a coefficient that is not a finite number"),
         (vec![piece(0, -1.0, 1.0, 0.0)], "is negative or decreasing"),

@@ -534,7 +534,7 @@ fn what_is_impossible_is_said() {
         (Problem { effort: Effort { gap: 1.0, ..Effort::default() }, ..problem }, "a gap of 1"),
         (Problem { effort: Effort { units: 0, ..Effort::default() }, ..problem }, "the effort has 0 units"),
         (Problem { compute: &negative, ..problem }, "the computation of 2 rows would take -1 ns"),
-        (Problem { communicate: &missing, ..problem }, "the communication of 1 rows would take NaN ns"),
+        (Problem { communicate: &missing, ..problem }, "the communication of 1 row would take NaN ns"),
     ] {
         let error = problem.plan().expect_err(said).to_string();
         assert!(error.contains(said), "{error}");
