@@ -2,25 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array};
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use arrow_schema::Field;
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyList, PySlice, PyTuple};
+use pyo3_arrow::ffi::to_array_pycapsules;
 
 use crate::errors::{INT, ask_for};
 use crate::lists::{apart, list};
-
-/// An array without nulls in Arrow's C data interface: its schema and its data.
-pub(crate) fn exported<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Bound<'py, PyTuple>> {
-    let field = Field::new("", array.data_type().clone(), false);
-    let schema = FFI_ArrowSchema::try_from(field).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
-    let data = PyCapsule::new_with_value(py, FFI_ArrowArray::new(&array.to_data()), c"arrow_array")?;
-    PyTuple::new(py, [schema, data])
-}
 
 /// Numbers in flat memory, read-only: ids (uint32) or offsets (int64).
 #[pyclass(frozen, module = "windrow")]
@@ -202,12 +193,11 @@ impl Column {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        // A request, which may be ignored: who makes it converts the array.
-        drop(requested_schema);
         let array: ArrayRef = match &self.0 {
             Numbers::Ids(ids) => Arc::new(UInt32Array::new(ids.clone(), None)),
             Numbers::Offsets(offsets) => Arc::new(Int64Array::new(offsets.clone(), None)),
         };
-        exported(py, &array)
+        let field = Arc::new(Field::new("", array.data_type().clone(), false));
+        Ok(to_array_pycapsules(py, field, &array, requested_schema)?)
     }
 }

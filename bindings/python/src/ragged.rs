@@ -9,10 +9,11 @@ use arrow_schema::{DataType, Field};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyList, PySlice, PyTuple};
+use pyo3_arrow::ffi::to_array_pycapsules;
 use windrow_tokenizers::engine::Ragged;
 
 use crate::collector::CollectorPause;
-use crate::column::{Column, Numbers, Places, SHOWN, exported, place, shortened};
+use crate::column::{Column, Numbers, Places, SHOWN, place, shortened};
 use crate::errors::{INT, ask_for};
 use crate::ints::Ints;
 use crate::lists::{Turns, apart, containers};
@@ -159,11 +160,12 @@ impl PyRagged {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        drop(requested_schema);
         let ids = UInt32Array::new(self.values.clone(), None);
         let offsets = OffsetBuffer::new(self.offsets.clone());
         let item = Arc::new(Field::new_list_field(DataType::UInt32, false));
-        exported(py, &LargeListArray::new(item, offsets, Arc::new(ids), None))
+        let lists = LargeListArray::new(Arc::clone(&item), offsets, Arc::new(ids), None);
+        let field = Arc::new(Field::new("", DataType::LargeList(item), false));
+        Ok(to_array_pycapsules(py, field, &lists, requested_schema)?)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Columns<'py>)> {
